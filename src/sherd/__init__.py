@@ -1,0 +1,49 @@
+"""sherd puts pictures back together from fragments whose edges are gone."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Evidence": "sherd.perception.evidence",
+    "Geometry": "sherd.data.cutting",
+    "Puzzle": "sherd.puzzle",
+    "Result": "sherd.solvers",
+    "Scores": "sherd.puzzle",
+    "SherdError": "sherd.errors",
+    "cut": "sherd.data.cutting",
+    "make_solver": "sherd.solvers",
+    "score_puzzle": "sherd.puzzle",
+}
+__all__ = [
+    "Evidence",
+    "Geometry",
+    "Puzzle",
+    "Result",
+    "Scores",
+    "SherdError",
+    "__version__",
+    "cut",
+    "make_solver",
+    "score_puzzle",
+]
+
+if TYPE_CHECKING:
+    from .data.cutting import Geometry, cut
+    from .errors import SherdError
+    from .perception.evidence import Evidence
+    from .puzzle import Puzzle, Scores, score_puzzle
+    from .solvers import Result, make_solver
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'sherd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Running systems on protocols and printing tables."""

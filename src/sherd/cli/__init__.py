@@ -1,0 +1,1 @@
+"""The command line: thin, it calls and does not compute."""

@@ -1,0 +1,1 @@
+"""Loaders, splits, the cutter, and puzzles on disk."""

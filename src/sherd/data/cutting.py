@@ -1,0 +1,196 @@
+"""The cutter: one picture into the fragments of one puzzle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from PIL import Image
+
+from ..errors import SherdError
+from ..puzzle import Puzzle, identity_board
+
+Erode = Literal["between", "side"]
+Fit = Literal["resize", "crop"]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a picture is cut. Lengths in pixels."""
+
+    grid: tuple[int, int]
+    """``(M, N)`` rows and columns."""
+    piece: tuple[int, int] = (64, 64)
+    """``(H, W)`` of a piece before erosion."""
+    gap: int = 0
+    """Eroded pixels: in total between two neighbours, or off each side (see ``erode``)."""
+    erode: Erode = "between"
+    """``between``: the pieces keep their size and ``gap`` pixels are missing between two of them.
+    ``side``: every piece loses ``gap`` pixels on each of its sides, so ``2·gap`` are missing."""
+    jitter: int = 0
+    """Every piece is displaced by up to this many pixels in both directions."""
+
+    def __post_init__(self) -> None:
+        if min(self.grid) < 1 or min(self.piece) < 1 or self.gap < 0 or self.jitter < 0:
+            raise SherdError(
+                f"geometry: grid {self.grid}, piece {self.piece} must be at least 1, "
+                f"gap {self.gap} and jitter {self.jitter} at least 0"
+            )
+        if self.erode not in ("between", "side"):
+            raise SherdError(f"erode: {self.erode!r}; use 'between' or 'side'")
+        if self.erode == "side" and min(self.piece) <= 2 * self.gap:
+            raise SherdError(
+                f"gap: {self.gap} px off each side leaves nothing of a "
+                f"{self.piece[0]}x{self.piece[1]} piece"
+            )
+
+    @property
+    def fragment(self) -> tuple[int, int]:
+        """``(H, W)`` of a fragment: the piece after erosion."""
+        off = 2 * self.gap if self.erode == "side" else 0
+        return self.piece[0] - off, self.piece[1] - off
+
+    @property
+    def missing(self) -> int:
+        """Pixels missing between two neighbours (jitter aside)."""
+        return 2 * self.gap if self.erode == "side" else self.gap
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """``(height, width)`` of the picture that this geometry cuts."""
+        (m, n), (h, w) = self.grid, self.piece
+        between = self.gap if self.erode == "between" else 0
+        return (
+            m * h + (m - 1) * between + 2 * self.jitter,
+            n * w + (n - 1) * between + 2 * self.jitter,
+        )
+
+    def corners(self) -> np.ndarray:
+        """``(M·N, 2)`` top-left pixel (y, x) of every fragment, row-major, without jitter."""
+        (m, n), (h, w) = self.fragment_pitch_grid()
+        inset = self.jitter + (self.gap if self.erode == "side" else 0)
+        ys, xs = np.meshgrid(np.arange(m) * h + inset, np.arange(n) * w + inset, indexing="ij")
+        return np.stack([ys.ravel(), xs.ravel()], axis=1)
+
+    def fragment_pitch_grid(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The grid, and the pitch (y, x) from one fragment to the next."""
+        f = self.fragment
+        return self.grid, (f[0] + self.missing, f[1] + self.missing)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A cut picture: the puzzle, in true order, and where its fragments came from."""
+
+    puzzle: Puzzle
+    geometry: Geometry
+    image: np.ndarray
+    """``(height, width, 3) uint8``: the picture that was cut, already resized."""
+    corners: np.ndarray
+    """``(n, 2)`` top-left pixel (y, x) of every fragment in ``image``."""
+
+
+def to_rgb(image: Image.Image | np.ndarray) -> np.ndarray:
+    """Any picture as ``(height, width, 3) uint8``: grey, 16 bit, palette, CMYK, alpha on white."""
+    if isinstance(image, np.ndarray):
+        return _array_to_rgb(image)
+    if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
+        return _array_to_rgb(np.asarray(image))
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        rgba = image.convert("RGBA")
+        white = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
+        image = Image.alpha_composite(white, rgba)
+    return np.array(image.convert("RGB"), dtype=np.uint8)
+
+
+def _array_to_rgb(a: np.ndarray) -> np.ndarray:
+    if a.ndim == 2:
+        a = a[..., None]
+    if a.ndim != 3 or a.shape[2] not in (1, 2, 3, 4) or 0 in a.shape:
+        raise SherdError(f"image: shape {a.shape}; expected (height, width[, 1 to 4 channels])")
+    if a.dtype == np.bool_:
+        a = a.astype(np.uint8) * 255
+    elif a.dtype == np.uint16:
+        a = (a // 257).astype(np.uint8)
+    elif a.dtype != np.uint8:
+        f = a.astype(np.float64)
+        top = 1.0 if f.max() <= 1.0 else (255.0 if f.max() <= 255.0 else 65535.0)
+        a = np.clip(np.rint(f * (255.0 / top)), 0, 255).astype(np.uint8)
+    if a.shape[2] in (2, 4):
+        alpha = a[..., -1:].astype(np.float64) / 255.0
+        a = np.rint(a[..., :-1] * alpha + 255.0 * (1.0 - alpha)).astype(np.uint8)
+    return np.ascontiguousarray(np.broadcast_to(a, (*a.shape[:2], 3)))
+
+
+def fit_image(image: np.ndarray, size: tuple[int, int], how: Fit = "resize") -> np.ndarray:
+    """``image`` brought to ``size`` (height, width): stretched, or centre-cropped and scaled."""
+    if image.shape[:2] == size:
+        return image
+    box = None
+    if how == "crop":
+        scale = min(image.shape[0] / size[0], image.shape[1] / size[1])
+        h, w = size[0] * scale, size[1] * scale
+        y, x = (image.shape[0] - h) / 2, (image.shape[1] - w) / 2
+        box = (x, y, x + w, y + h)
+    scaled = Image.fromarray(image).resize((size[1], size[0]), Image.Resampling.LANCZOS, box=box)
+    return np.array(scaled, dtype=np.uint8)
+
+
+def largest_piece(
+    image_size: tuple[int, int], grid: tuple[int, int], gap: int, erode: Erode = "between"
+) -> tuple[int, int]:
+    """The largest square piece such that ``grid`` pieces fit into the picture unscaled."""
+    between = gap if erode == "between" else 0
+    side = min((image_size[a] - (grid[a] - 1) * between) // grid[a] for a in (0, 1))
+    if side < 1 or (erode == "side" and side <= 2 * gap):
+        raise SherdError(
+            f"grid: {grid[0]}x{grid[1]} with a gap of {gap} px does not fit into a picture of "
+            f"{image_size[1]}x{image_size[0]} px"
+        )
+    return side, side
+
+
+def cut(
+    image: Image.Image | np.ndarray,
+    geometry: Geometry,
+    *,
+    rng: np.random.Generator | None = None,
+    fit: Fit = "resize",
+) -> Cut:
+    """Cut ``image`` as ``geometry`` says, pieces in true order (shuffle before solving).
+
+    ``rng`` draws the jitter and may be left out when there is none.
+    """
+    picture = fit_image(to_rgb(image), geometry.size, fit)
+    corners = geometry.corners()
+    if geometry.jitter:
+        if rng is None:
+            raise SherdError("jitter: needs a random generator")
+        j = geometry.jitter
+        corners = corners + rng.integers(-j, j + 1, size=corners.shape)
+    h, w = geometry.fragment
+    pieces = np.stack([picture[y : y + h, x : x + w] for y, x in corners])
+    puzzle = Puzzle(
+        pieces, geometry.grid, gap=geometry.missing, truth=identity_board(geometry.grid)
+    )
+    return Cut(puzzle, geometry, picture, corners)
+
+
+def paste(
+    pieces: np.ndarray, corners: np.ndarray, size: tuple[int, int], fill: int = 0
+) -> np.ndarray:
+    """The inverse of cutting: fragments laid at ``corners`` on a canvas of ``size``."""
+    canvas = np.full((*size, 3), fill, dtype=np.uint8)
+    h, w = pieces.shape[1:3]
+    for piece, (y, x) in zip(pieces, corners, strict=True):
+        canvas[y : y + h, x : x + w] = piece
+    return canvas
+
+
+def board_corners(
+    grid: tuple[int, int], fragment: tuple[int, int], gap: int
+) -> tuple[np.ndarray, tuple[int, int]]:
+    """Where fragments lie when a board is drawn with ``gap`` pixels between them, and its size."""
+    g = Geometry(grid, fragment, gap)
+    return g.corners(), g.size

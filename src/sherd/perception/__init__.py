@@ -1,0 +1,1 @@
+"""What fragments say about each other."""

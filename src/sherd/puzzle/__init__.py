@@ -1,0 +1,19 @@
+"""Pieces, grid, boards and metrics: what every other part speaks about."""
+
+from .board import EMPTY, SIDES, check_board, identity_board, pairs, positions
+from .metrics import Scores, score_board, score_puzzle
+from .puzzle import Cell, Puzzle
+
+__all__ = [
+    "EMPTY",
+    "SIDES",
+    "Cell",
+    "Puzzle",
+    "Scores",
+    "check_board",
+    "identity_board",
+    "pairs",
+    "positions",
+    "score_board",
+    "score_puzzle",
+]

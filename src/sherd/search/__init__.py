@@ -1,0 +1,1 @@
+"""Boards at speed: scoring, moves, growth and the evolutionary search, in numba."""

@@ -1,0 +1,32 @@
+"""One entry per system. Modules are imported when their system is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ..errors import SherdError
+from .base import Solver
+
+SYSTEMS: dict[str, str] = {
+    "greedy": "sherd.solvers.greedy:Greedy",
+    "tabu": "sherd.solvers.tabu:Tabu",
+    "ga": "sherd.solvers.ga:GA",
+    "evolve": "sherd.solvers.evolve:Evolve",
+}
+
+DEFAULT = "evolve"
+
+
+def solver_class(name: str) -> type[Solver]:
+    """The class of the system called ``name``."""
+    if name not in SYSTEMS:
+        raise SherdError(f"system: {name!r} is unknown; there are {', '.join(SYSTEMS)}")
+    module, attribute = SYSTEMS[name].split(":")
+    cls = getattr(import_module(module), attribute)
+    assert issubclass(cls, Solver)
+    return cls
+
+
+def make_solver(name: str = DEFAULT) -> Solver:
+    """The system called ``name`` with its default parameters."""
+    return solver_class(name)()
