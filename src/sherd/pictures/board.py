@@ -1,0 +1,92 @@
+"""The one renderer of boards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.cutting import board_corners, paste
+from ..errors import SherdError
+from ..puzzle import EMPTY, Puzzle, check_board
+from .style import PAPER, RGB, WRONG, confidence_colours, hatched
+
+
+def render_board(
+    puzzle: Puzzle,
+    board: np.ndarray,
+    *,
+    gap: int | None = None,
+    confidence: np.ndarray | None = None,
+    truth: np.ndarray | None = None,
+    background: RGB = PAPER,
+) -> np.ndarray:
+    """``(height, width, 3) uint8`` picture of ``board``, at the fragments' own resolution.
+
+    Parameters
+    ----------
+    puzzle
+        Whose fragments to lay out. Its grid is not asked: ``board`` says the shape.
+    board
+        ``(M, N)`` piece indices; a cell with -1 is hatched.
+    gap
+        Pixels between neighbours; by default the puzzle's own, or none.
+    confidence
+        ``(M, N)`` in 0..1: every piece gets a thin frame from red (0) over yellow to green (1).
+    truth
+        ``(M, N)`` board: pieces that lie elsewhere in it are tinted and outlined.
+    background
+        Colour between the fragments and under their masks.
+    """
+    board = check_board(board, puzzle.n)
+    for name, other in (("confidence", confidence), ("truth", truth)):
+        if other is not None and other.shape != board.shape:
+            raise SherdError(f"{name}: is {other.shape}, the board is {board.shape}")
+    gap = (puzzle.gap or 0) if gap is None else gap
+    grid = (board.shape[0], board.shape[1])
+    corners, size = board_corners(grid, puzzle.piece_size, gap)
+    cells = board.ravel()
+    placed = cells != EMPTY
+    canvas = np.full((*size, 3), background, dtype=np.uint8)
+    empty = hatched(puzzle.piece_size, background)
+    _stamp(canvas, np.broadcast_to(empty, (int((~placed).sum()), *empty.shape)), corners[~placed])
+    pieces = puzzle.pieces[cells[placed]]
+    if truth is not None:
+        wrong = (board != truth).ravel()[placed]
+        pieces[wrong] = _tinted(pieces[wrong])
+        pieces[wrong] = _framed(pieces[wrong], np.array(WRONG), _stroke(puzzle) + 1)
+    if confidence is not None:
+        colours = confidence_colours(confidence).reshape(-1, 3)[placed]
+        pieces = _framed(pieces, colours[:, None, None, :], _stroke(puzzle))
+    mask = None if puzzle.mask is None else puzzle.mask[cells[placed]]
+    _stamp(canvas, pieces, corners[placed], mask)
+    return canvas
+
+
+def _stamp(
+    canvas: np.ndarray, pieces: np.ndarray, corners: np.ndarray, mask: np.ndarray | None = None
+) -> None:
+    """Lay ``pieces (k, H, W, 3)`` on ``canvas`` where their ``mask (k, H, W)`` allows."""
+    size = (canvas.shape[0], canvas.shape[1])
+    covered = np.ones(pieces.shape[:3], dtype=bool) if mask is None else mask
+    stencil = np.broadcast_to(covered[..., None].astype(np.uint8), pieces.shape)
+    where = paste(stencil, corners, size) > 0
+    np.copyto(canvas, paste(pieces, corners, size), where=where)
+
+
+def _stroke(puzzle: Puzzle) -> int:
+    """Width of a frame in pixels: thin, but still seen when the picture is scaled down."""
+    return max(1, round(min(puzzle.piece_size) / 24))
+
+
+def _tinted(pieces: np.ndarray, share: float = 0.35) -> np.ndarray:
+    """``pieces`` half drained of colour and mixed with the colour of a wrong piece."""
+    grey = pieces.mean(axis=-1, keepdims=True)
+    mixed = (0.5 * pieces + 0.5 * grey) * (1.0 - share) + np.array(WRONG) * share
+    return np.rint(mixed).astype(np.uint8)
+
+
+def _framed(pieces: np.ndarray, colours: np.ndarray, stroke: int) -> np.ndarray:
+    """Copies of ``pieces`` with a frame of ``stroke`` pixels just inside their edges."""
+    out = pieces.copy()
+    frame = np.ones(pieces.shape[1:3], dtype=bool)
+    frame[stroke:-stroke, stroke:-stroke] = False
+    return np.where(frame[None, :, :, None], colours, out).astype(np.uint8)
