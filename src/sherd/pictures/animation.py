@@ -6,6 +6,7 @@ they are, so that nothing shimmers, and pixels that stay the same between two fr
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,17 +20,18 @@ from ..data.cutting import board_corners, paste
 from ..errors import SherdError
 from ..puzzle import EMPTY, Puzzle, check_board, positions
 from .save import whole_file
-from .style import PAPER, RGB, hatched
+from .style import HATCH, PAPER, RGB, hatched
 
 if TYPE_CHECKING:
     from ..solvers.base import Snapshot
 
-FRAMES_PER_SECOND = 20
+FRAME_MS = 60
+"""Time of one frame; a GIF counts in steps of 10 ms."""
 MAX_FRAMES = 240
 MAX_MOVES = 8
 """Boards shown after the first arrangement; a longer history is thinned out."""
-COLOURS = 254
-"""One index less than 255 for the background, one free for "unchanged"."""
+COLOURS = 160
+"""Of the fragments. More would hardly be seen, and the file grows with them."""
 
 
 def animate(
@@ -68,8 +70,8 @@ def animate(
         raise SherdError(f"snapshots: boards of several shapes {sorted(shapes)}; one is needed")
     stage = _Stage.of(puzzle, boards[-1].shape, max_side, background)
     boards = [_first(puzzle, boards[-1].shape), *boards]
-    rate = min(FRAMES_PER_SECOND, MAX_FRAMES / seconds)
-    frames = stage.frames(boards, _schedule(boards, max(4, round(seconds * rate))))
+    duration = max(FRAME_MS, 10 * math.ceil(100 * seconds / MAX_FRAMES))
+    frames = stage.frames(boards, _schedule(boards, max(4, round(1000 * seconds / duration))))
     first = next(frames)
     with whole_file(path, (".gif",)) as file:
         first.save(
@@ -77,9 +79,9 @@ def animate(
             "GIF",
             save_all=True,
             append_images=frames,
-            duration=round(1000 / rate),
+            duration=duration,
             loop=0,
-            optimize=False,
+            optimize=True,  # pixels that did not change become transparent, which packs well
         )
 
 
@@ -126,7 +128,7 @@ class _Stage:
     floor: np.ndarray
     """``(height, width) uint8`` palette indices: background and hatched cells."""
     shade: np.ndarray
-    """``(256,) uint8``: a palette index → the index of the same colour in shadow."""
+    """``(k,) uint8``: a palette index → the index of the same colour in shadow."""
     palette: bytes
 
     @classmethod
@@ -236,9 +238,8 @@ def _scaled_size(
 def _scaled_pieces(puzzle: Puzzle, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray | None]:
     if size == puzzle.piece_size:
         return puzzle.pieces, puzzle.mask
-    wh = (size[1], size[0])
-    box = Image.Resampling.BOX if size < puzzle.piece_size else Image.Resampling.BICUBIC
-    pieces = np.stack([np.array(Image.fromarray(p).resize(wh, box)) for p in puzzle.pieces])
+    wh, smooth = (size[1], size[0]), Image.Resampling.LANCZOS
+    pieces = np.stack([np.array(Image.fromarray(p).resize(wh, smooth)) for p in puzzle.pieces])
     if puzzle.mask is None:
         return pieces, None
     nearest = Image.Resampling.NEAREST
@@ -247,17 +248,12 @@ def _scaled_pieces(puzzle: Puzzle, size: tuple[int, int]) -> tuple[np.ndarray, n
 
 
 def _palette(pieces: np.ndarray, background: RGB) -> np.ndarray:
-    """``(256, 3) uint8``: colours of the pieces, the background's, and one to spare."""
+    """``(k, 3) uint8``: colours of the pieces, then the background's and the hatch's."""
     n, h, w = pieces.shape[:3]
     strip = Image.fromarray(pieces.reshape(n * h, w, 3))
-    reduced = strip.quantize(COLOURS - 1, method=Image.Quantize.MEDIANCUT)
-    found = np.array(reduced.getpalette(), dtype=np.uint8).reshape(-1, 3)[: COLOURS - 1]
-    colours = np.zeros((256, 3), dtype=np.uint8)
-    colours[: len(found)] = found
-    colours[COLOURS - 1 :] = background
-    hatch = hatched((8, 8), background)[0, 0]
-    colours[COLOURS] = hatch
-    return colours
+    reduced = strip.quantize(COLOURS, method=Image.Quantize.MEDIANCUT)
+    found = np.array(reduced.getpalette(), dtype=np.uint8).reshape(-1, 3)[:COLOURS]
+    return np.concatenate([found, np.array([background, HATCH], dtype=np.uint8)])
 
 
 def _indexed(picture: np.ndarray, colours: np.ndarray, *, dither: bool) -> np.ndarray:

@@ -49,13 +49,16 @@ def render_board(
     empty = hatched(puzzle.piece_size, background)
     _stamp(canvas, np.broadcast_to(empty, (int((~placed).sum()), *empty.shape)), corners[~placed])
     pieces = puzzle.pieces[cells[placed]]
+    stroke = _stroke(puzzle)
     if truth is not None:
         wrong = (board != truth).ravel()[placed]
-        pieces[wrong] = _tinted(pieces[wrong])
-        pieces[wrong] = _framed(pieces[wrong], np.array(WRONG), _stroke(puzzle) + 1)
+        # A double line, inside the place of the confidence frame: seen on any picture.
+        inset = stroke if confidence is not None else 0
+        faded = _framed(_faded(pieces[wrong]), np.array(WRONG), inset, inset + stroke + 1)
+        pieces[wrong] = _framed(faded, np.array(PAPER), inset + stroke + 1, inset + stroke + 2)
     if confidence is not None:
         colours = confidence_colours(confidence).reshape(-1, 3)[placed]
-        pieces = _framed(pieces, colours[:, None, None, :], _stroke(puzzle))
+        pieces = _framed(pieces, colours[:, None, None, :], 0, stroke)
     mask = None if puzzle.mask is None else puzzle.mask[cells[placed]]
     _stamp(canvas, pieces, corners[placed], mask)
     return canvas
@@ -74,19 +77,20 @@ def _stamp(
 
 def _stroke(puzzle: Puzzle) -> int:
     """Width of a frame in pixels: thin, but still seen when the picture is scaled down."""
-    return max(1, round(min(puzzle.piece_size) / 24))
+    return max(1, round(min(puzzle.piece_size) / 32))
 
 
-def _tinted(pieces: np.ndarray, share: float = 0.35) -> np.ndarray:
-    """``pieces`` half drained of colour and mixed with the colour of a wrong piece."""
+def _faded(pieces: np.ndarray) -> np.ndarray:
+    """``pieces`` almost drained of colour, lighter, with a touch of red."""
     grey = pieces.mean(axis=-1, keepdims=True)
-    mixed = (0.5 * pieces + 0.5 * grey) * (1.0 - share) + np.array(WRONG) * share
+    mixed = 0.15 * pieces + 0.50 * grey + 0.20 * np.array(PAPER) + 0.15 * np.array(WRONG)
     return np.rint(mixed).astype(np.uint8)
 
 
-def _framed(pieces: np.ndarray, colours: np.ndarray, stroke: int) -> np.ndarray:
-    """Copies of ``pieces`` with a frame of ``stroke`` pixels just inside their edges."""
-    out = pieces.copy()
-    frame = np.ones(pieces.shape[1:3], dtype=bool)
-    frame[stroke:-stroke, stroke:-stroke] = False
-    return np.where(frame[None, :, :, None], colours, out).astype(np.uint8)
+def _framed(pieces: np.ndarray, colours: np.ndarray, start: int, end: int) -> np.ndarray:
+    """``pieces`` with a frame from ``start`` to ``end`` pixels inside their edges."""
+    h, w = pieces.shape[1:3]
+    y, x = np.arange(h)[:, None], np.arange(w)
+    depth = np.minimum(np.minimum(y, h - 1 - y), np.minimum(x, w - 1 - x))
+    frame = (depth >= start) & (depth < end)
+    return np.where(frame[None, :, :, None], colours, pieces).astype(np.uint8)

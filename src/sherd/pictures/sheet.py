@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from ..errors import SherdError
 from ..puzzle import EMPTY, Puzzle
 from .board import render_board
-from .style import FAINT, INK, PAPER, RGB
+from .style import FAINT, INK, PAPER, RGB, confidence_colours
 
 
 def arrival_board(puzzle: Puzzle) -> np.ndarray:
@@ -52,20 +54,30 @@ def sheet(
     marks = truth if mark_wrong else None
     loose = max(puzzle.gap or 0, round(min(puzzle.piece_size) / 8))
     panels = [
-        (
+        _Panel(
             "Fragments",
             _count(puzzle.n, "piece") + (f", {puzzle.gap} px gap" if puzzle.gap else ""),
             render_board(puzzle, arrival_board(puzzle), gap=loose, background=background),
         ),
-        (
+        _Panel(
             "Reassembled",
             _verdict(puzzle, board, truth),
             render_board(puzzle, board, confidence=confidence, truth=marks, background=background),
+            key=confidence is not None,
         ),
     ]
     if truth is not None:
-        panels.append(("Truth", "", render_board(puzzle, truth, background=background)))
+        panels.append(_Panel("Truth", "", render_board(puzzle, truth, background=background)))
     return _lay_out(panels, width, background)
+
+
+@dataclass(frozen=True)
+class _Panel:
+    title: str
+    note: str
+    picture: np.ndarray
+    key: bool = False
+    """Whether frames show confidence, so that their colours need a key."""
 
 
 def _count(k: int, noun: str) -> str:
@@ -79,29 +91,26 @@ def _verdict(puzzle: Puzzle, board: np.ndarray, truth: np.ndarray | None) -> str
     return f"{int((board != EMPTY).sum())} of {puzzle.n} placed"
 
 
-def _lay_out(panels: list[tuple[str, str, np.ndarray]], width: int, background: RGB) -> np.ndarray:
+def _lay_out(panels: list[_Panel], width: int, background: RGB) -> np.ndarray:
     margin = max(12, width // 56)
     size = max(12, width // 72)
     strip = round(size * 2.1)  # height of a title line
-    heights = [p.shape[0] for _, _, p in panels]
-    widths = [p.shape[1] for _, _, p in panels]
-    stacked = max(w / h for w, h in zip(widths, heights, strict=True)) > 2.4
+    shapes = [p.picture.shape for p in panels]
+    stacked = max(w / h for h, w, _ in shapes) > 2.4
     if stacked:
-        scale = [(width - 2 * margin) / w for w in widths]
+        scales = [(width - 2 * margin) / w for _, w, _ in shapes]
     else:
-        aspect = sum(w / h for w, h in zip(widths, heights, strict=True))
-        height = (width - (len(panels) + 1) * margin) / aspect
-        scale = [height / h for h in heights]
-    scaled = [_scaled(p, s) for (_, _, p), s in zip(panels, scale, strict=True)]
+        height = (width - (len(panels) + 1) * margin) / sum(w / h for h, w, _ in shapes)
+        scales = [height / h for h, _, _ in shapes]
+    pictures = [_scaled(p.picture, s) for p, s in zip(panels, scales, strict=True)]
     if stacked:
-        total = margin + sum(s.height + strip + margin for s in scaled)
+        total = margin + sum(s.height + strip + margin for s in pictures)
     else:
-        total = margin + max(s.height for s in scaled) + strip + margin
+        total = margin + max(s.height for s in pictures) + strip + margin
     canvas = Image.new("RGB", (width, total), background)
-    draw = ImageDraw.Draw(canvas)
     x, y = margin, margin
-    for (title, note, _), picture in zip(panels, scaled, strict=True):
-        _write(draw, (x, y), title, note, size, picture.width)
+    for panel, picture in zip(panels, pictures, strict=True):
+        _write(canvas, (x, y), panel, size, picture.width)
         canvas.paste(picture, (x, y + strip))
         if stacked:
             y += strip + picture.height + margin
@@ -110,16 +119,28 @@ def _lay_out(panels: list[tuple[str, str, np.ndarray]], width: int, background: 
     return np.array(canvas, dtype=np.uint8)
 
 
-def _write(
-    draw: ImageDraw.ImageDraw, at: tuple[int, int], title: str, note: str, size: int, room: int
-) -> None:
-    """Title in ink, note faint behind it as far as there is room."""
+def _write(canvas: Image.Image, at: tuple[int, int], panel: _Panel, size: int, room: int) -> None:
+    """Title in ink, note and colour key faint behind it as far as there is room."""
+    draw = ImageDraw.Draw(canvas)
     big, small = ImageFont.load_default(size), ImageFont.load_default(round(size * 0.8))
-    base = at[1] + round(size * 1.2)
-    draw.text((at[0], base), title, INK, big, anchor="ls")
-    start = at[0] + draw.textlength(title, big) + size * 0.6
-    if note and start + draw.textlength(note, small) <= at[0] + room:
-        draw.text((start, base), note, FAINT, small, anchor="ls")
+    base, end = at[1] + round(size * 1.2), at[0] + room
+    draw.text((at[0], base), panel.title, INK, big, anchor="ls")
+    x = at[0] + draw.textlength(panel.title, big) + size * 0.6
+    if x + draw.textlength(panel.note, small) <= end:
+        draw.text((x, base), panel.note, FAINT, small, anchor="ls")
+        x += draw.textlength(panel.note, small) + size
+    bar = size * 3
+    words = draw.textlength("unsure", small), draw.textlength("sure", small)
+    if panel.key and x + sum(words) + bar + size <= end:
+        draw.text((end, base), "sure", FAINT, small, anchor="rs")
+        left = round(end - words[1] - size * 0.4 - bar)
+        ramp = confidence_colours(np.linspace(0, 1, bar))
+        thick = max(3, size // 4)
+        canvas.paste(
+            Image.fromarray(np.broadcast_to(ramp, (thick, bar, 3)).copy()),
+            (left, base - round(size * 0.3) - thick // 2),
+        )
+        draw.text((left - size * 0.4, base), "unsure", FAINT, small, anchor="rs")
 
 
 def _scaled(picture: np.ndarray, scale: float) -> Image.Image:
