@@ -1,1 +1,1 @@
-"""Running systems on protocols and printing tables."""
+"""Benchmarks: protocols × systems, resumable, with the paper's figures beside ours."""

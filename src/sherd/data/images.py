@@ -1,0 +1,209 @@
+"""Reading pictures: one place, one set of errors."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tarfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from ..errors import SherdError
+from .cutting import to_rgb
+
+FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp"})
+MAX_PIXELS = 80_000_000
+"""Largest picture that is decoded. Below PIL's own limit, so that ours is the one that speaks."""
+
+_READABLE = "PNG, JPEG, TIFF, WebP or BMP"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that can be read when it is needed: a file, or a stretch of a tar pack.
+
+    Cheap to make and to send to another process: it holds no pixels.
+    """
+
+    path: Path
+    member: str | None = None
+    """Name inside the pack, None for a file of its own."""
+    offset: int = 0
+    """First byte inside the pack."""
+    size: int = 0
+    """Bytes inside the pack."""
+
+    @property
+    def name(self) -> str:
+        """What a user calls it: its file name, or its name inside the pack."""
+        return self.member or self.path.name
+
+    @property
+    def kind(self) -> str | None:
+        """The folder it lies in inside its pack, None for a file."""
+        parts = Path(self.member).parts if self.member else ()
+        return parts[0] if len(parts) > 1 else None
+
+    def read(self) -> np.ndarray:
+        """``(height, width, 3) uint8``."""
+        return to_rgb(self._open())
+
+    def dimensions(self) -> tuple[int, int]:
+        """``(height, width)`` as the picture is seen, from its header where that is enough."""
+        what, data = self._bytes()
+        image = _identify(data, what)
+        turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+        w, h = image.size
+        return (w, h) if turned else (h, w)
+
+    def _bytes(self) -> tuple[str, bytes]:
+        if self.member is None:
+            return str(self.path), _read_bytes(self.path)
+        what = f"{self.path}: {self.member}"
+        try:
+            with self.path.open("rb") as f:
+                f.seek(self.offset)
+                return what, f.read(self.size)
+        except OSError as e:
+            raise SherdError(f"{what}: cannot be read: {_why(e)}") from e
+
+    def _open(self) -> Image.Image:
+        what, data = self._bytes()
+        return _decode(data, what)
+
+
+def read_image(path: str | os.PathLike[str]) -> np.ndarray:
+    """The picture in a file as ``(height, width, 3) uint8``, upright, whatever its mode."""
+    return Picture(Path(path)).read()
+
+
+def read_fragment(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray | None]:
+    """A fragment ``(H, W, 3) uint8`` and its mask ``(H, W) bool``, None where all is there.
+
+    A pixel belongs to the fragment where its alpha is at least half.
+    """
+    image = _decode(_read_bytes(Path(path)), str(path))
+    mask = None
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        alpha = np.asarray(image.convert("RGBA"))[..., 3]
+        mask = alpha >= 128
+        if not mask.any():
+            raise SherdError(f"{path}: every pixel is transparent; a fragment needs some that show")
+    return to_rgb(image), None if mask is None or mask.all() else mask
+
+
+def write_png(
+    path: str | os.PathLike[str], image: np.ndarray, mask: np.ndarray | None = None
+) -> None:
+    """Write ``(h, w, 3) uint8`` as PNG; ``mask (h, w) bool`` becomes the alpha channel."""
+    if mask is not None:
+        alpha = np.where(mask, 255, 0).astype(np.uint8)
+        image = np.concatenate([image, alpha[..., None]], axis=2)
+    try:
+        Image.fromarray(image).save(path, format="PNG")
+    except OSError as e:
+        raise SherdError(f"{path}: cannot be written: {_why(e)}") from e
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key under which ``2.png`` comes before ``10.png``."""
+    parts = re.findall(r"\d+|\D+", name.lower())
+    key = [(0, int(p), p) if p.isdecimal() else (1, 0, p) for p in parts]
+    return (*key, (2, 0, name))  # the name itself decides between a.png and A.png
+
+
+def list_images(folder: str | os.PathLike[str]) -> list[Path]:
+    """The picture files of a folder (not of its subfolders), in natural order of their names."""
+    folder = Path(folder)
+    try:
+        entries = [e.name for e in os.scandir(folder) if e.is_file()]
+    except FileNotFoundError as e:
+        raise SherdError(f"{folder}: no such folder") from e
+    except NotADirectoryError as e:
+        raise SherdError(f"{folder}: is a file; expected a folder of images") from e
+    except OSError as e:
+        raise SherdError(f"{folder}: cannot be read: {_why(e)}") from e
+    names = [n for n in entries if Path(n).suffix.lower() in SUFFIXES and not n.startswith(".")]
+    if not names:
+        raise SherdError(f"{folder}: holds no images; expected {_READABLE} files")
+    return [folder / n for n in sorted(names, key=natural_key)]
+
+
+def list_pictures(source: str | os.PathLike[str]) -> list[Picture]:
+    """The pictures of a folder, or of an uncompressed ``.tar`` pack of them."""
+    source = Path(source)
+    if source.suffix.lower() != ".tar":
+        return [Picture(p) for p in list_images(source)]
+    try:
+        with tarfile.open(source, "r:") as tar:
+            members = [m for m in tar if m.isfile() and Path(m.name).suffix.lower() in SUFFIXES]
+    except tarfile.TarError as e:
+        raise SherdError(f"{source}: is no uncompressed tar file, or is cut off") from e
+    except OSError as e:
+        raise SherdError(f"{source}: cannot be read: {_why(e)}") from e
+    if not members:
+        raise SherdError(f"{source}: holds no images; expected {_READABLE} files")
+    members.sort(key=lambda m: natural_key(m.name))
+    return [Picture(source, m.name, m.offset_data, m.size) for m in members]
+
+
+def same_size(names: Sequence[str], images: Sequence[np.ndarray]) -> None:
+    """Raise unless all of ``images`` are of the size of the first."""
+    first = images[0].shape[:2]
+    for name, image in zip(names, images, strict=True):
+        if image.shape[:2] != first:
+            raise SherdError(
+                f"{name}: is {image.shape[1]}x{image.shape[0]} px, {names[0]} is "
+                f"{first[1]}x{first[0]}; all fragments must be of one size"
+            )
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as e:
+        raise SherdError(f"{path}: no such file") from e
+    except IsADirectoryError as e:
+        raise SherdError(f"{path}: is a folder; expected an image file") from e
+    except OSError as e:
+        raise SherdError(f"{path}: cannot be read: {_why(e)}") from e
+
+
+def _identify(data: bytes, what: str) -> Image.Image:
+    """The picture behind ``data``, only its header read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            image = Image.open(io.BytesIO(data), formats=FORMATS)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as e:
+        raise SherdError(f"{what}: has too many pixels; at most {MAX_PIXELS:,} are read") from e
+    except Exception as e:  # PIL's plugins raise whatever a broken header led them to
+        raise SherdError(f"{what}: is not an image that can be read; expected {_READABLE}") from e
+    if image.width * image.height > MAX_PIXELS:
+        raise SherdError(
+            f"{what}: is {image.width}x{image.height} px; at most {MAX_PIXELS:,} pixels are read"
+        )
+    return image
+
+
+def _decode(data: bytes, what: str) -> Image.Image:
+    image = _identify(data, what)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # oddities in metadata are none of the user's business
+            image.load()
+            return ImageOps.exif_transpose(image)
+    except Exception as e:
+        raise SherdError(f"{what}: is damaged or cut off; save or copy it again") from e
+
+
+def _why(e: OSError) -> str:
+    return e.strerror or type(e).__name__
