@@ -1,0 +1,32 @@
+"""What all tests share: repeatable property tests, and puzzles to try things on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from skimage import data
+
+from sherd import Geometry, Puzzle, cut
+
+# Derandomised: a test run never fails by chance, and two runs test the same cases.
+settings.register_profile(
+    "sherd",
+    deadline=None,
+    derandomize=True,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("sherd")
+
+
+@pytest.fixture(scope="session")
+def photo() -> np.ndarray:
+    """A colour photograph, (400, 600, 3)."""
+    return np.asarray(data.coffee())
+
+
+@pytest.fixture
+def small(photo: np.ndarray) -> Puzzle:
+    """Twelve shuffled pieces of a photograph, 2 px missing between them."""
+    return cut(photo, Geometry((3, 4), (20, 24), 2)).puzzle.shuffled(np.random.default_rng(7))
