@@ -76,7 +76,7 @@ class Recorder:
         self._best = score
         outside = self._old[board]
         self.history.append(Snapshot(time.perf_counter() - self._start, round, score, outside))
-        self._callbacks.on_board(outside, score, round)
+        self._callbacks.on_board(outside.copy(), score, round)
 
     def round(self, number: int, best: float) -> None:
         """Report that one round is over."""
@@ -140,7 +140,7 @@ class Solver:
             history=record.history,
             timings=record.timings,
         )
-        callbacks.on_end(board, result.score)
+        callbacks.on_end(board.copy(), result.score)
         return result
 
     def _solve(
