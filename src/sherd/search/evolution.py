@@ -1,0 +1,166 @@
+"""The evolutionary search: islands of boards, bred by the kernels, driven from here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import SherdError
+from .kernels.island import breed, found
+from .problem import Problem
+
+ROUND_WORK = 6000
+"""Cells grown in one round of an island: small puzzles get many children a round, large ones few,
+so that a round stays short and a search can be stopped at any moment."""
+
+
+@dataclass(frozen=True)
+class EvolutionParams:
+    """Parameters of `Evolution`. Evidence is in nats."""
+
+    islands: int = 2
+    """Populations that breed apart, one per core."""
+    population: int = 10
+    """Boards on an island."""
+    patience: int = 600
+    """Children in a row, over all islands, that bring nothing before the search stops."""
+    noise: float = 0.5
+    """Scale of the Gumbel noise on a slot's candidates: variety."""
+    bonus: float = 2.0
+    """What an adjacency gains when a parent contains it."""
+    spread: float = 4.0
+    """Links of the kept part of a board are stronger than a threshold drawn from 0 … spread."""
+    worth: float = 0.05
+    """Nats that count as an improvement."""
+
+    def __post_init__(self) -> None:
+        if self.islands < 1 or self.population < 2 or self.patience < 1:
+            raise SherdError("evolution: islands ≥ 1, population ≥ 2 and patience ≥ 1 are needed")
+        if min(self.noise, self.bonus, self.spread, self.worth) < 0:
+            raise SherdError("evolution: noise, bonus, spread and worth may not be negative")
+
+
+Progress = Callable[[np.ndarray, float, int], bool]
+"""``(board (M, N), score, round) -> stop?``, called after every round with the best so far."""
+
+
+class Evolution:
+    """Search for the board of highest evidence. Deterministic for a generator, anytime."""
+
+    def __init__(
+        self, problem: Problem, params: EvolutionParams | None = None, *, threads: int | None = None
+    ) -> None:
+        self.problem = problem
+        self.params = params or EvolutionParams()
+        self.threads = threads or default_threads()
+
+    def run(
+        self, rng: np.random.Generator, progress: Progress, *, start: np.ndarray | None = None
+    ) -> tuple[np.ndarray, float]:
+        """Breed until nothing improves or ``progress`` says stop; the best board and its score.
+
+        ``start`` is a flat board to go on from (see `Problem.from_board`).
+        """
+        p, q = self.problem, self.params
+        if p.n == 1 or bool((p.fixed | (p.start >= 0)).all()):
+            return self._trivial(progress)
+        islands = [_Island(p, q, int(rng.integers(2**63)), start) for _ in range(q.islands)]
+        children = max(2, min(40, ROUND_WORK // p.cells))
+        best, board, since, number = float("-inf"), p.start, 0, 0
+        with ThreadPoolExecutor(min(self.threads, q.islands)) as pool:
+            # The first boards come one per island and round: a search that is stopped at once
+            # has something to show.
+            while since < q.patience:
+                list(pool.map(lambda island: island.advance(children), islands))
+                leader = max(islands, key=lambda island: float(island.scores[0]))
+                since += children * len(islands)
+                if leader.scores[0] > best + q.worth:
+                    since = 0
+                if leader.scores[0] > best:
+                    best, board = float(leader.scores[0]), leader.boards[0].copy()
+                if not all(island.full for island in islands):
+                    since = 0
+                elif number % 4 == 3:
+                    _migrate(islands)
+                if progress(p.to_board(board), best, number):
+                    break
+                number += 1
+        return p.to_board(board), best
+
+    def _trivial(self, progress: Progress) -> tuple[np.ndarray, float]:
+        p = self.problem
+        board = p.start.copy()
+        loose = np.setdiff1d(np.arange(p.n), board)
+        free = np.flatnonzero((board < 0) & ~p.fixed)
+        board[free[: len(loose)]] = loose[: len(free)]
+        progress(p.to_board(board), 0.0, 0)
+        return p.to_board(board), 0.0
+
+
+class _Island:
+    """A population, best first, with its own random stream."""
+
+    def __init__(
+        self, problem: Problem, params: EvolutionParams, seed: int, start: np.ndarray | None
+    ) -> None:
+        self.problem, self.params = problem, params
+        self.state = np.array([seed], dtype=np.uint64)
+        self.boards = np.empty((params.population, len(problem.start)), dtype=np.int32)
+        self.scores = np.full(params.population, -np.inf)
+        self.size = 0
+        self.tally = np.zeros((3, 2), dtype=np.int64)
+        """Births and new bests by crossover, regrowth of the loose part, regrowth of a region."""
+        if start is not None:
+            from .kernels.moves import full_score
+
+            p = problem
+            self.boards[0] = start
+            self.scores[0] = full_score(p.at, p.border, p.near, p.rim, start)
+            self.size = 1
+
+    @property
+    def full(self) -> bool:
+        """The population has been founded."""
+        return self.size == len(self.boards)
+
+    def advance(self, children: int) -> None:
+        """One round: found further boards until the population is full, then breed."""
+        p, q = self.problem, self.params
+        world = (p.at, p.border, p.cand, p.near, p.rim, p.fixed, p.anchored, p.rows, p.cols)
+        if not self.full:
+            last = min(len(self.boards), self.size + max(1, children // 4))
+            found(*world, p.start, q.noise, self.state, self.boards, self.scores, self.size, last)
+            self.size = last
+            order = np.argsort(-self.scores[: self.size], kind="stable")
+            self.boards[: self.size] = self.boards[: self.size][order]
+            self.scores[: self.size] = self.scores[: self.size][order]
+            return
+        breed(
+            *world, q.noise, q.bonus, q.spread, children, self.state, self.boards, self.scores,
+            self.tally,
+        )  # fmt: skip
+
+
+def _migrate(islands: list[_Island]) -> None:
+    """Every island's best replaces the weakest of the next, unless that island has it."""
+    best = [(i.boards[0].copy(), float(i.scores[0])) for i in islands]
+    for k, island in enumerate(islands):
+        board, score = best[k - 1]
+        if score <= island.scores[-1] or (island.boards == board).all(axis=1).any():
+            continue
+        at = int(np.searchsorted(-island.scores, -score))
+        island.boards[at + 1 :] = island.boards[at:-1].copy()
+        island.scores[at + 1 :] = island.scores[at:-1].copy()
+        island.boards[at], island.scores[at] = board, score
+
+
+def default_threads() -> int:
+    """Cores to use: ``SHERD_THREADS``, else all there are."""
+    value = os.environ.get("SHERD_THREADS", "")
+    if value and (not value.isdigit() or int(value) < 1):
+        raise SherdError(f"SHERD_THREADS: {value!r}; expected a whole number of at least 1")
+    return int(value) if value else os.cpu_count() or 1

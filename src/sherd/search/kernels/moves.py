@@ -1,0 +1,292 @@
+"""Scores and moves. A move's gain touches only the links it changes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .random import below, shuffle
+
+EPS = 1e-4
+"""A move must gain more than this many nats: float32 sums must not cycle."""
+
+
+@njit(cache=True, nogil=True)
+def full_score(at, border, near, rim, board):  # type: ignore[no-untyped-def]
+    """Score of a board from scratch: every link once, plus border evidence."""
+    total = 0.0
+    for c in range(len(board)):
+        p = board[c]
+        if p < 0:
+            continue
+        for d in range(4):
+            x = near[c, d]
+            if x >= 0:
+                if (d == 1 or d == 2) and board[x] >= 0:
+                    total += at[d, p, board[x]]
+            elif rim[c, d]:
+                total += border[d, p]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def cells_score(at, border, near, rim, board, cells, mark):  # type: ignore[no-untyped-def]
+    """Score of all links that touch ``cells``, each once. ``mark`` is a zeroed (C,) scratch."""
+    for c in cells:
+        mark[c] = True
+    total = 0.0
+    for c in cells:
+        p = board[c]
+        if p < 0:
+            continue
+        for d in range(4):
+            x = near[c, d]
+            if x >= 0:
+                if board[x] >= 0 and (d == 1 or d == 2 or not mark[x]):
+                    total += at[d, p, board[x]]
+            elif rim[c, d]:
+                total += border[d, p]
+    for c in cells:
+        mark[c] = False
+    return total
+
+
+@njit(cache=True, nogil=True)
+def swap_gain(at, border, near, rim, board, a, b):  # type: ignore[no-untyped-def]
+    """What Swap-2 of cells a and b would add to the score."""
+    p = board[a]
+    q = board[b]
+    gain = 0.0
+    for d in range(4):
+        x = near[a, d]
+        if x >= 0:
+            if x == b:  # the one link between them turns round
+                if p >= 0 and q >= 0:
+                    gain += at[d, q, p] - at[d, p, q]
+            else:
+                o = board[x]
+                if o >= 0:
+                    if p >= 0:
+                        gain -= at[d, p, o]
+                    if q >= 0:
+                        gain += at[d, q, o]
+        elif rim[a, d]:
+            if p >= 0:
+                gain -= border[d, p]
+            if q >= 0:
+                gain += border[d, q]
+        x = near[b, d]
+        if x >= 0:
+            if x != a:
+                o = board[x]
+                if o >= 0:
+                    if q >= 0:
+                        gain -= at[d, q, o]
+                    if p >= 0:
+                        gain += at[d, p, o]
+        elif rim[b, d]:
+            if q >= 0:
+                gain -= border[d, q]
+            if p >= 0:
+                gain += border[d, p]
+    return gain
+
+
+@njit(cache=True, nogil=True)
+def exchange(board, cell, a, b):  # type: ignore[no-untyped-def]
+    """Swap-2: exchange the contents of cells a and b."""
+    p = board[a]
+    q = board[b]
+    board[a] = q
+    board[b] = p
+    if q >= 0:
+        cell[q] = a
+    if p >= 0:
+        cell[p] = b
+
+
+@njit(cache=True, nogil=True)
+def cycle_gain(at, border, near, rim, board, cell, a, b, c):  # type: ignore[no-untyped-def]
+    """What Swap-3 (a's piece to b, b's to c, c's to a) would add. The board is left unchanged."""
+    gain = swap_gain(at, border, near, rim, board, a, b)
+    exchange(board, cell, a, b)
+    gain += swap_gain(at, border, near, rim, board, a, c)
+    exchange(board, cell, a, b)
+    return gain
+
+
+@njit(cache=True, nogil=True)
+def cycle(board, cell, a, b, c):  # type: ignore[no-untyped-def]
+    """Swap-3: a's piece to b, b's to c, c's to a."""
+    exchange(board, cell, a, b)
+    exchange(board, cell, a, c)
+
+
+@njit(cache=True, nogil=True)
+def block_gain(at, border, near, rim, board, cell, a, b, height, width, cols, scratch, mark):  # type: ignore[no-untyped-def]
+    """What exchanging two ``height``×``width`` blocks (top-left cells a, b) would add.
+
+    The blocks may not overlap; a Swap-puzzlet is the 2×2 case. The board is left unchanged.
+    """
+    k = 0
+    for r in range(height):
+        for c in range(width):
+            scratch[k] = a + r * cols + c
+            scratch[k + 1] = b + r * cols + c
+            k += 2
+    cells = scratch[:k]
+    before = cells_score(at, border, near, rim, board, cells, mark)
+    block_exchange(board, cell, a, b, height, width, cols)
+    after = cells_score(at, border, near, rim, board, cells, mark)
+    block_exchange(board, cell, a, b, height, width, cols)
+    return after - before
+
+
+@njit(cache=True, nogil=True)
+def block_exchange(board, cell, a, b, height, width, cols):  # type: ignore[no-untyped-def]
+    """Exchange two blocks that do not overlap."""
+    for r in range(height):
+        for c in range(width):
+            exchange(board, cell, a + r * cols + c, b + r * cols + c)
+
+
+@njit(cache=True, nogil=True)
+def climb(at, border, cand, near, rim, board, cell, fixed, dirty, state):  # type: ignore[no-untyped-def]
+    """First-improvement Swap-2 and Swap-3 until no candidate swap gains; returns the total gain.
+
+    Only cells in ``dirty`` (bool, cleared on return) are looked at, and those beside a change.
+    For a cell, the candidates are the pieces that its neighbours would like to see there.
+    """
+    total = 0.0
+    count = 0
+    todo = np.empty(len(board), np.int32)
+    for c in range(len(board)):
+        if dirty[c]:
+            if fixed[c] or near[c, 0] + near[c, 1] + near[c, 2] + near[c, 3] == -4:
+                dirty[c] = False
+            else:
+                todo[count] = c
+                count += 1
+    depth = cand.shape[2]
+    while count > 0:
+        shuffle(state, todo[:count])
+        work = todo[:count].copy()
+        for c in work:
+            dirty[c] = False
+        count = 0
+        for c in work:
+            best_gain = EPS
+            best = -1
+            third = -1
+            for d in range(4):
+                x = near[c, d]
+                if x < 0 or board[x] < 0:
+                    continue
+                o = (d + 2) % 4
+                q = board[x]
+                for k in range(depth):
+                    j = cand[o, q, k]
+                    if j < 0:
+                        break
+                    b = cell[j]
+                    if b == c or fixed[b]:
+                        continue
+                    gain = swap_gain(at, border, near, rim, board, c, b)
+                    if gain > best_gain:
+                        best_gain = gain
+                        best = b
+                        third = -1
+                    elif k < 2 and board[c] >= 0:
+                        # Swap-3: j comes here; the piece of c goes where its own best place is
+                        e = below(state, 4)
+                        w = cand[e, board[c], 0]
+                        if w >= 0:
+                            y = near[cell[w], e ^ 2]
+                            if y >= 0 and y != c and y != b and not fixed[y]:
+                                gain = cycle_gain(at, border, near, rim, board, cell, c, y, b)
+                                if gain > best_gain:
+                                    best_gain = gain
+                                    best = y
+                                    third = b
+            if best < 0:
+                continue
+            total += best_gain
+            if third < 0:
+                exchange(board, cell, c, best)
+            else:
+                cycle(board, cell, c, best, third)
+            for t in range(3):
+                s = c if t == 0 else (best if t == 1 else third)
+                if s < 0:
+                    continue
+                for d in range(5):
+                    x = s if d == 4 else near[s, d]
+                    if x >= 0 and not dirty[x] and not fixed[x]:
+                        dirty[x] = True
+        for c in range(len(board)):
+            if dirty[c]:
+                todo[count] = c
+                count += 1
+    return total
+
+
+@njit(cache=True, nogil=True)
+def best_shift(at, border, near, rim, board, rows, cols, shifted):  # type: ignore[no-untyped-def]
+    """Translate the whole board cyclically; the best shift is left in ``shifted``, its gain returned.
+
+    Rows that leave at one end come back at the other, so the board stays a permutation. The cost
+    is one look at the seams a shift opens and closes, not a full score.
+    """
+    row_seam = np.zeros(rows)  # links between row r and r + 1, wrapping round
+    col_seam = np.zeros(cols)
+    top = np.zeros(rows)  # border evidence if row r were the first / the last row
+    bottom = np.zeros(rows)
+    left = np.zeros(cols)
+    right = np.zeros(cols)
+    for r in range(rows):
+        for c in range(cols):
+            p = board[r * cols + c]
+            if p < 0:
+                continue
+            q = board[((r + 1) % rows) * cols + c]
+            if q >= 0 and rows > 1:
+                row_seam[r] += at[2, p, q]
+            q = board[r * cols + (c + 1) % cols]
+            if q >= 0 and cols > 1:
+                col_seam[c] += at[1, p, q]
+            top[r] += border[0, p]
+            bottom[r] += border[2, p]
+            left[c] += border[3, p]
+            right[c] += border[1, p]
+    dr = 0
+    dc = 0
+    gain_r = 0.0
+    gain_c = 0.0
+    for s in range(1, rows):  # the seam after row s-1 becomes the cut; row s is the new first
+        g = (
+            row_seam[rows - 1]
+            - row_seam[s - 1]
+            + top[s]
+            - top[0]
+            + bottom[s - 1]
+            - bottom[rows - 1]
+        )
+        if g > gain_r + EPS:
+            gain_r = g
+            dr = s
+    for s in range(1, cols):
+        g = (
+            col_seam[cols - 1]
+            - col_seam[s - 1]
+            + left[s]
+            - left[0]
+            + right[s - 1]
+            - right[cols - 1]
+        )
+        if g > gain_c + EPS:
+            gain_c = g
+            dc = s
+    for r in range(rows):
+        for c in range(cols):
+            shifted[r * cols + c] = board[((r + dr) % rows) * cols + (c + dc) % cols]
+    return gain_r + gain_c

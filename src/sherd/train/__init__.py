@@ -1,0 +1,1 @@
+"""Training: recipes that run in minutes on one GPU, and resume."""
