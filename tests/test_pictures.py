@@ -87,10 +87,19 @@ def test_confidence_is_a_frame_of_the_right_colour(puzzle: Puzzle) -> None:
     board = arrival_board(puzzle)
     confidence = np.linspace(0, 1, 12).reshape(3, 4)
     picture = render_board(puzzle, board, gap=0, confidence=confidence)
+    colours = confidence_colours(confidence).reshape(-1, 3).astype(int)
+    ink = []
     for k in range(12):
-        shown = cell(picture, puzzle, k // 4, k % 4, 0)
-        assert np.array_equal(shown[0, 7], confidence_colours(confidence)[k // 4, k % 4])
+        shown = cell(picture, puzzle, k // 4, k % 4, 0).astype(int)
         assert np.array_equal(shown[5:-5, 5:-5], puzzle.pieces[k][5:-5, 5:-5])
+        # The frame is the colour, mixed with what lies under it.
+        under, frame = puzzle.pieces[k][0].astype(int), shown[0]
+        share = ((frame - under) * (colours[k] - under)).sum() / ((colours[k] - under) ** 2).sum()
+        assert np.abs(under + share * (colours[k] - under) - frame).max() <= 1
+        ink.append(share)
+    assert ink[0] == pytest.approx(1.0, abs=0.01)
+    assert 0.2 < ink[-1] < 0.5
+    assert ink == sorted(ink, reverse=True)
 
 
 def test_confidence_runs_from_red_to_green_and_survives_bad_values() -> None:

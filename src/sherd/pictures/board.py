@@ -9,6 +9,9 @@ from ..errors import SherdError
 from ..puzzle import EMPTY, Puzzle, check_board
 from .style import PAPER, RGB, WRONG, confidence_colours, hatched
 
+SURE_FADES = 0.7
+"""How much of its ink the frame of a piece of confidence 1 loses."""
+
 
 def render_board(
     puzzle: Puzzle,
@@ -30,7 +33,8 @@ def render_board(
     gap
         Pixels between neighbours; by default the puzzle's own, or none.
     confidence
-        ``(M, N)`` in 0..1: every piece gets a thin frame from red (0) over yellow to green (1).
+        ``(M, N)`` in 0..1: every piece gets a thin frame, from strong red (0) over yellow to
+        faint green (1).
     truth
         ``(M, N)`` board: pieces that lie elsewhere in it are tinted and outlined.
     background
@@ -57,8 +61,11 @@ def render_board(
         faded = _framed(_faded(pieces[wrong]), np.array(WRONG), inset, inset + stroke + 1)
         pieces[wrong] = _framed(faded, np.array(PAPER), inset + stroke + 1, inset + stroke + 2)
     if confidence is not None:
-        colours = confidence_colours(confidence).reshape(-1, 3)[placed]
-        pieces = _framed(pieces, colours[:, None, None, :], 0, stroke)
+        sure = np.clip(np.nan_to_num(confidence), 0.0, 1.0).reshape(-1, 1, 1, 1)[placed]
+        colours = confidence_colours(sure[..., 0])
+        # What is sure is drawn faintly: the eye goes to what needs another look.
+        ink = 1.0 - SURE_FADES * sure**2
+        pieces = _framed(pieces, colours * ink + pieces * (1.0 - ink), 0, stroke)
     mask = None if puzzle.mask is None else puzzle.mask[cells[placed]]
     _stamp(canvas, pieces, corners[placed], mask)
     return canvas
@@ -93,4 +100,4 @@ def _framed(pieces: np.ndarray, colours: np.ndarray, start: int, end: int) -> np
     y, x = np.arange(h)[:, None], np.arange(w)
     depth = np.minimum(np.minimum(y, h - 1 - y), np.minimum(x, w - 1 - x))
     frame = (depth >= start) & (depth < end)
-    return np.where(frame[None, :, :, None], colours, pieces).astype(np.uint8)
+    return np.rint(np.where(frame[None, :, :, None], colours, pieces)).astype(np.uint8)

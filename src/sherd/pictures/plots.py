@@ -43,13 +43,16 @@ def convergence(
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    end = max(run[-1].seconds for run in runs.values()) * 1.04 or 1.0
+    end = max(run[-1].seconds for run in runs.values()) * 1.15 or 1.0
     for k, (name, run) in enumerate(runs.items()):
         colour, dash = _LINES[k % len(_LINES)]
         x = [s.seconds for s in run]
         y = [s.score for s in run]
         axes.step([*x, end], [*y, y[-1]], dash, where="post", color=colour, lw=1.8, label=name)
         axes.plot(x, y, "o", color=colour, ms=3.5)
+        axes.annotate(
+            f"{y[-1]:.4g}", (x[-1], y[-1]), (0, 5), textcoords="offset points", color=colour
+        )
     axes.set_xlim(0, end)
     axes.set_xlabel("seconds")
     axes.set_ylabel("best score")
