@@ -1,1 +1,1 @@
-"""The command line: thin, it calls and does not compute."""
+"""The command line: it calls, it does not compute."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from PIL import Image
 
 from ..errors import SherdError
-from ..puzzle import Puzzle, identity_board
+from ..puzzle import EMPTY, Puzzle, identity_board
 
 Erode = Literal["between", "side"]
 Fit = Literal["resize", "crop"]
@@ -130,7 +130,8 @@ def fit_image(image: np.ndarray, size: tuple[int, int], how: Fit = "resize") -> 
     box = None
     if how == "crop":
         scale = min(image.shape[0] / size[0], image.shape[1] / size[1])
-        h, w = size[0] * scale, size[1] * scale
+        # rounding may make a side a trifle longer than the picture, which PIL does not take
+        h, w = min(size[0] * scale, image.shape[0]), min(size[1] * scale, image.shape[1])
         y, x = (image.shape[0] - h) / 2, (image.shape[1] - w) / 2
         box = (x, y, x + w, y + h)
     scaled = Image.fromarray(image).resize((size[1], size[0]), Image.Resampling.LANCZOS, box=box)
@@ -194,3 +195,21 @@ def board_corners(
     """Where fragments lie when a board is drawn with ``gap`` pixels between them, and its size."""
     g = Geometry(grid, fragment, gap)
     return g.corners(), g.size
+
+
+def lose_pieces(puzzle: Puzzle, count: int, rng: np.random.Generator) -> Puzzle:
+    """The puzzle without ``count`` of its pieces, drawn by ``rng``; their cells stay empty."""
+    if not 0 <= count < puzzle.n:
+        raise SherdError(f"missing: {count} of {puzzle.n} pieces; at least one must be left")
+    order = rng.permutation(puzzle.n)
+    kept = np.sort(order[count:])
+    new = np.full(puzzle.n + 1, EMPTY)  # new[-1] is EMPTY: an empty cell stays empty
+    new[kept] = np.arange(len(kept))
+    return replace(
+        puzzle,
+        pieces=puzzle.pieces[kept],
+        mask=None if puzzle.mask is None else puzzle.mask[kept],
+        pins={int(new[p]): c for p, c in puzzle.pins.items() if new[p] != EMPTY},
+        truth=None if puzzle.truth is None else new[puzzle.truth],
+        names=None if puzzle.names is None else tuple(puzzle.names[int(k)] for k in kept),
+    )

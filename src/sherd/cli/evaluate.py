@@ -1,0 +1,34 @@
+"""``sherd eval``: how right a result is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: sherd eval puzzle puzzle-solved/result.json"
+
+
+def evaluate(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Puzzle with its truth in puzzle.json.")
+    ],
+    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A result.json.")],
+    fixed_centre: Annotated[
+        bool, typer.Option("--fixed-centre", help="Leave the centre cell out of absolute.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, shares in 0..1.")] = False,
+) -> None:
+    """Score a result against the truth."""
+    from ..data.folder import read_puzzle
+    from ..puzzle import score_puzzle
+    from .results import read_board
+    from .show import print_json, scores_line
+
+    puzzle = read_puzzle(folder)
+    scores = score_puzzle(read_board(result, puzzle), puzzle, fixed_centre=fixed_centre)
+    if as_json:
+        print_json(scores.asdict())
+    else:
+        typer.echo(scores_line(scores))

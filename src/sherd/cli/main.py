@@ -1,0 +1,70 @@
+"""``sherd``: the commands, and how they fail."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from .. import __version__
+from ..errors import SherdError
+from . import bench, create, demo, evaluate, solve, systems
+
+# Plain help: laying it out with rich would double what --help costs.
+app = typer.Typer(
+    name="sherd",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
+app.command("create", epilog=create.EXAMPLE)(create.create)
+app.command("solve", epilog=solve.EXAMPLE)(solve.solve)
+app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
+app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
+app.command("systems", epilog=systems.EXAMPLE)(systems.systems)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sherd {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True, epilog="Example: sherd demo --out demo")
+def main(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Put pictures back together from fragments whose edges are gone."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def run(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0, 2 for bad input (one line on stderr), 130 for Ctrl-C."""
+    try:
+        code = app(args=argv, prog_name="sherd", standalone_mode=False)
+    except SherdError as e:
+        _fail(str(e))
+    except KeyboardInterrupt:
+        code = 130
+    except OSError as e:  # a full disk, a folder that vanished: nothing a traceback would explain
+        _fail(f"{e.filename or 'files'}: {e.strerror or e}")
+    except Exception as e:
+        if not hasattr(e, "format_message"):  # how typer says that the arguments are wrong
+            raise
+        _fail(e.format_message())
+    if code == 130:
+        print("interrupted", file=sys.stderr)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)

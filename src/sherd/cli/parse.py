@@ -1,0 +1,116 @@
+"""What users type, checked."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeVar, get_args
+
+from ..errors import SherdError
+
+if TYPE_CHECKING:
+    from ..data.cutting import Erode, Fit
+    from ..data.sets import Split
+
+T = TypeVar("T", bound=str)
+
+
+def parse_grid(text: str) -> tuple[int, int]:
+    """``7x10`` → 7 rows, 10 columns."""
+    from ..data.folder import MAX_SIDE
+
+    match = re.fullmatch(r"\s*(\d{1,4})\s*[xX×]\s*(\d{1,4})\s*", text, re.ASCII)
+    if not match or not all(1 <= int(n) <= MAX_SIDE for n in match.groups()):
+        raise SherdError(
+            f"grid: {text!r}; expected ROWSxCOLUMNS such as 7x10, each from 1 to {MAX_SIDE}"
+        )
+    return int(match[1]), int(match[2])
+
+
+def parse_grids(text: str) -> tuple[tuple[int, int], ...]:
+    """``7x10,10x15``."""
+    return tuple(dict.fromkeys(parse_grid(part) for part in text.split(",")))
+
+
+def check_gap(gap: int) -> int:
+    """A gap in pixels."""
+    from ..data.folder import MAX_GAP
+
+    if not 0 <= gap <= MAX_GAP:
+        raise SherdError(f"gap: {gap}; expected 0 to {MAX_GAP} pixels")
+    return gap
+
+
+def parse_gaps(text: str) -> tuple[int, ...]:
+    """``0,2,4``."""
+    try:
+        gaps = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise SherdError(f"gap: {text!r}; expected pixels such as 2 or 0,2,4") from None
+    return tuple(dict.fromkeys(check_gap(g) for g in gaps))
+
+
+def parse_names(text: str, what: str) -> tuple[str, ...]:
+    """``a,b``."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    if not all(names):
+        raise SherdError(f"{what}: {text!r}; expected names separated by commas")
+    return names
+
+
+def parse_seed(seed: int) -> int:
+    """A seed: any whole number from 0 on."""
+    if seed < 0:
+        raise SherdError(f"seed: {seed}; must not be negative")
+    return seed
+
+
+def parse_erode(text: str) -> Erode:
+    """``between`` or ``side``."""
+    from ..data.cutting import Erode
+
+    return _choice(text, get_args(Erode), "erode")
+
+
+def parse_fit(text: str) -> Fit:
+    """``crop`` or ``resize``."""
+    from ..data.cutting import Fit
+
+    return _choice(text, get_args(Fit), "fit")
+
+
+def parse_split(text: str) -> Split:
+    """``train``, ``val`` or ``test``."""
+    from ..data.sets import Split
+
+    return _choice(text, get_args(Split), "split")
+
+
+def _choice(text: str, choices: tuple[T, ...], what: str) -> T:
+    for choice in choices:
+        if choice == text:
+            return choice
+    raise SherdError(f"{what}: {text!r}; use {' or '.join(choices)}")
+
+
+def parse_pins(texts: list[str], names: tuple[str, ...]) -> dict[int, tuple[int, int]]:
+    """``003.png=2,4`` (the ending may be left out) → piece number and cell."""
+    pins: dict[int, tuple[int, int]] = {}
+    for text in texts:
+        match = re.fullmatch(r"\s*(.+?)\s*=\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*", text, re.ASCII)
+        if not match:
+            raise SherdError(f"pin: {text!r}; expected PIECE=ROW,COLUMN such as 003.png=2,4")
+        piece = _find(match[1], names)
+        if piece in pins:
+            raise SherdError(f"pin: {match[1]!r} is pinned twice")
+        pins[piece] = (int(match[2]), int(match[3]))
+    return pins
+
+
+def _find(piece: str, names: tuple[str, ...]) -> int:
+    if piece in names:
+        return names.index(piece)
+    stems = [k for k, name in enumerate(names) if name.rpartition(".")[0] == piece]
+    if len(stems) != 1:
+        why = "is none of the pieces" if not stems else f"could be any of {len(stems)} pieces"
+        raise SherdError(f"pin: {piece!r} {why}; name one such as {names[0]!r}")
+    return stems[0]
