@@ -1,0 +1,1 @@
+"""MPPN: the multi-head puzzle perception network (encoder, pair heads, 2×2 head, border head)."""

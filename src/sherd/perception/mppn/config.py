@@ -1,0 +1,122 @@
+"""Sizes of the network and the figures that turn its logits into evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from ...errors import SherdError
+
+MIN_PIECE, MAX_PIECE = 24, 128
+"""Sides in pixels of the fragments that the network is trained on; others are rescaled."""
+
+
+class _FromDict:
+    """Dataclasses that are read back from JSON, unknown keys being an error."""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], what: str) -> Self:
+        known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise SherdError(f"{what}: unknown key {unknown[0]!r}; known are {sorted(known)}")
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise SherdError(f"{what}: {error}") from None
+
+    def asdict(self) -> dict[str, Any]:
+        """The fields by name."""
+        return asdict(self)  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class NetConfig(_FromDict):
+    """Sizes of the MPPN. The defaults are the shipped network's."""
+
+    stem: int = 24
+    """Channels at full resolution."""
+    fine: int = 48
+    """Channels of the stride-2 map, which keeps the detail at the edge."""
+    width: int = 96
+    """Channels of the stride-4 map F; the stride-8 map has twice as many."""
+    head_dim: int = 32
+    """Channels per attention head."""
+    window: int = 8
+    """Largest side of an attention window, in cells."""
+    pairs_fine: int = 2
+    """Swin pairs (W-MSA, SW-MSA) on the stride-4 map."""
+    pairs_deep: int = 3
+    """Swin pairs on the stride-8 map."""
+    mlp: int = 2
+    """Hidden width of a Swin layer's MLP, in multiples of its channels."""
+    gap_dim: int = 64
+    """Size of the gap embedding."""
+    edge: int = 128
+    """Channels of an edge token."""
+    embed: int = 40
+    """Channels of a siamese embedding, per position along the edge."""
+    pair: int = 160
+    """Width of the 1×2 and 2×1 heads."""
+    pair_blocks: int = 3
+    """Residual blocks of the 1×2 and 2×1 heads."""
+    seam: int = 128
+    """Size of a seam vector, what a pair head hands to the 2×2 head."""
+    corner: int = 64
+    """Size of a corner feature of the 2×2 head."""
+    context: int = 128
+    """Channels of a piece token in the border head."""
+    context_layers: int = 2
+    """Transformer layers over the piece tokens of a puzzle."""
+    dropout: float = 0.1
+    """Dropout in the border head, which sees few pictures."""
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name == "dropout":
+                if not 0 <= value < 1:
+                    raise SherdError(f"dropout: {value}; expected at least 0 and below 1")
+            elif not isinstance(value, int) or value < 1:
+                raise SherdError(f"{f.name}: {value!r}; expected a whole number of at least 1")
+        if self.width % self.head_dim or self.context % self.head_dim:
+            raise SherdError(
+                f"head_dim: {self.head_dim} must divide width {self.width} "
+                f"and context {self.context}"
+            )
+        if self.gap_dim % 2:
+            raise SherdError(f"gap_dim: {self.gap_dim} must be even")
+
+
+@dataclass(frozen=True)
+class Calibration(_FromDict):
+    """Temperatures fitted on validation puzzles: a logit is divided by its temperature."""
+
+    pair: float = 1.0
+    """Temperature of the pair heads at a gap of ``PIVOT`` pixels."""
+    pair_slope: float = 0.0
+    """d log(temperature) / d log(1 + gap)."""
+    border: float = 1.0
+    """Temperature of the border head."""
+    puzzlet: float = 1.0
+    """Temperature of the 2×2 head."""
+
+    PIVOT = 4.0
+
+    def __post_init__(self) -> None:
+        for name in ("pair", "border", "puzzlet"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+                raise SherdError(f"calibration.{name}: {value!r}; expected a positive number")
+        if not math.isfinite(self.pair_slope):
+            raise SherdError(f"calibration.pair_slope: {self.pair_slope!r}; expected a number")
+
+    def pair_temperature(self, gap: float | None) -> float:
+        """Temperature of the pair heads for ``gap`` missing pixels (None = unknown)."""
+        if gap is None:
+            return self.pair
+        return self.pair * math.exp(
+            self.pair_slope * (math.log1p(gap) - math.log1p(Calibration.PIVOT))
+        )

@@ -1,0 +1,215 @@
+"""A puzzle through the MPPN: fragments in, `Evidence` out, on the CPU.
+
+A cascade keeps it fast: every piece is encoded once, the siamese score is one product for all n²
+pairs, and the pair heads see the best candidates of every row and column only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..errors import SherdError
+from ..puzzle import EMPTY, Puzzle
+from .evidence import Evidence, from_logits
+from .mppn.config import MAX_PIECE, MIN_PIECE
+from .mppn.network import PUZZLET_SEAMS, Features
+from .mppn.weights import Model
+
+ENCODE_PIXELS = 16 * 64 * 64
+"""Pixels encoded at a time: small enough for the caches."""
+PAIR_TOKENS = 256 * 16
+"""Edge positions of pairs that a head sees at a time."""
+CACHED_SEAMS = 400_000
+"""Seam vectors kept for 2×2 puzzlets, beside those of the candidates."""
+FLOOR = 1e-3
+"""Doubt mixed into border and 2×2 answers, so that none can outweigh a board."""
+PUZZLET_PRIOR = 1.0 / 8.0
+"""Share of true puzzlets among those that the 2×2 head was trained on."""
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _fragments(puzzle: Puzzle) -> tuple[Tensor, float | None]:
+    """``(n, 3, H, W) uint8`` fragments of a size the network knows, and the gap on that scale."""
+    pieces = puzzle.pieces
+    if puzzle.mask is not None:  # a hole gets the fragment's mean colour
+        mask = puzzle.mask[..., None]
+        count = np.maximum(mask.sum((1, 2), keepdims=True), 1)
+        mean = (pieces * mask).sum((1, 2), keepdims=True) / count
+        pieces = np.where(mask, pieces, np.rint(mean).astype(np.uint8))
+    x = torch.from_numpy(np.array(pieces)).permute(0, 3, 1, 2)
+    h, w = puzzle.piece_size
+    scale = 1.0
+    if min(h, w) < MIN_PIECE:
+        scale = MIN_PIECE / min(h, w)
+    if max(h, w) * scale > MAX_PIECE:
+        scale = MAX_PIECE / max(h, w)
+    if scale != 1.0:
+        size = (max(8, round(h * scale)), max(8, round(w * scale)))
+        parts = [
+            F.interpolate(part.float(), size, mode="bilinear", antialias=True)
+            for part in x.split(256)
+        ]
+        x = torch.cat(parts).round().clamp(0, 255).to(torch.uint8)
+    return x, None if puzzle.gap is None else puzzle.gap * scale
+
+
+def encode(puzzle: Puzzle, model: Model) -> Features:
+    """Features of every fragment of ``puzzle``."""
+    x, gap = _fragments(puzzle)
+    step = max(1, ENCODE_PIXELS // (x.shape[2] * x.shape[3]))
+    parts = []
+    for part in x.split(step):
+        g = torch.full((len(part),), -1.0 if gap is None else float(gap))
+        parts.append(model.net.encode(part.float() / 255.0, g))
+    return Features.join(parts)
+
+
+class PairScores:
+    """Fused logits and seam vectors of one direction; the head answers each pair once."""
+
+    def __init__(self, model: Model, x: Features, direction: int, candidates: int) -> None:
+        self._net, self._x, self._direction = model.net, x, direction
+        self.n = len(x.pooled)
+        self.logits = model.net.siamese_score(x, direction)[0]
+        self.logits.fill_diagonal_(-1e4)
+        k = min(candidates, self.n - 1)
+        rows = self.logits.topk(k, dim=1).indices
+        cols = self.logits.topk(k, dim=0).indices.T
+        at = torch.arange(self.n)[:, None]
+        keys = torch.cat([(at * self.n + rows).flatten(), (cols * self.n + at).flatten()])
+        self._keys = torch.unique(keys).numpy()
+        self._seams, residual = self._ask(self._keys)
+        self._siamese = self.logits
+        self.logits = self.logits.clone()
+        self.logits.view(-1)[torch.from_numpy(self._keys)] += residual
+        self._fused = self.logits.view(-1)[torch.from_numpy(self._keys)]
+        self._candidates = len(self._keys)
+        self._base = (self._keys, self._seams, self._fused)
+
+    def _ask(self, keys: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Seam vectors and residual logits of the pairs ``i·n + j``."""
+        length = self._x.first[self._direction].shape[1]
+        seams = torch.empty(len(keys), self._net.cfg.seam)
+        residual = torch.empty(len(keys))
+        step = max(1, PAIR_TOKENS // length)
+        for start in range(0, len(keys), step):
+            part = torch.from_numpy(keys[start : start + step])
+            found = self._net.pair(self._x, part // self.n, part % self.n, self._direction)
+            seams[start : start + step], residual[start : start + step] = found
+        return seams, residual
+
+    def seams(self, first: np.ndarray, second: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Seam vectors ``(p, seam)`` and fused logits ``(p,)`` of any pairs."""
+        keys = first * self.n + second
+        wanted = np.unique(keys)
+        missing = np.setdiff1d(wanted, self._keys, assume_unique=True)
+        if len(missing):
+            if len(self._keys) + len(missing) > len(self._base[0]) + CACHED_SEAMS:
+                self._keys, self._seams, self._fused = self._base
+                missing = np.setdiff1d(wanted, self._keys, assume_unique=True)
+            seams, residual = self._ask(missing)
+            fused = self._siamese.reshape(-1)[torch.from_numpy(missing)] + residual
+            order = np.argsort(np.concatenate([self._keys, missing]))
+            take = torch.from_numpy(order)
+            self._keys = np.concatenate([self._keys, missing])[order]
+            self._seams = torch.cat([self._seams, seams])[take]
+            self._fused = torch.cat([self._fused, fused])[take]
+        at = torch.from_numpy(np.searchsorted(self._keys, keys))
+        return self._seams[at], self._fused[at]
+
+
+def _ratio(logit: np.ndarray, prior: float) -> np.ndarray:
+    """Log-likelihood ratio of an answer against ``prior``, bounded by `FLOOR`."""
+    p = 1.0 / (1.0 + np.exp(-logit.astype(np.float64)))
+    p = p * (1.0 - FLOOR) + FLOOR * prior
+    q = np.log(p) - np.log1p(-p) - (math.log(prior) - math.log1p(-prior))
+    return np.asarray(q, dtype=np.float32)
+
+
+class Puzzlets:
+    """Evidence of 2×2 puzzlets (eq. sum_local, i = j = 2), on demand."""
+
+    def __init__(self, model: Model, x: Features, pairs: list[PairScores], threads: int) -> None:
+        self._model, self._x, self._pairs, self._count = model, x, pairs, threads
+
+    def __call__(self, members: np.ndarray) -> np.ndarray:
+        """``(k, 4)`` pieces → ``(k,)``; 0 where a cell is empty."""
+        members = np.asarray(members, dtype=np.int64)
+        out = np.zeros(len(members), dtype=np.float32)
+        whole = (members != EMPTY).all(axis=1)
+        if whole.any():
+            # one answer per puzzlet, whatever else is asked with it
+            unique, back = np.unique(members[whole], axis=0, return_inverse=True)
+            with _threads(self._count), torch.inference_mode():
+                parts = [self._logits(q) for q in np.array_split(unique, -(-len(unique) // 1024))]
+            logit = np.concatenate(parts) / self._model.calibration.puzzlet
+            out[whole] = _ratio(logit, PUZZLET_PRIOR)[back.reshape(-1)]
+        return out
+
+    def _logits(self, q: np.ndarray) -> np.ndarray:
+        found = [self._pairs[d].seams(q[:, a], q[:, b]) for d, a, b in PUZZLET_SEAMS]
+        seams = torch.stack([s for s, _ in found], dim=1)
+        logits = torch.stack([v for _, v in found], dim=1)
+        answer = self._model.net.puzzlet(self._x, torch.from_numpy(q), seams, logits)
+        return answer.numpy()
+
+
+def _border(logits: np.ndarray, grid: tuple[int, int] | None, n: int) -> np.ndarray:
+    """``(4, n)`` evidence against the share of pieces that lie at that rim of the grid."""
+    rows, cols = grid or (math.sqrt(n), math.sqrt(n))
+    out = np.zeros(logits.shape, dtype=np.float32)
+    for side, lines in enumerate((rows, cols, rows, cols)):
+        if lines > 1:  # in a single row every piece is at the rim, and nothing is said by it
+            out[side] = _ratio(logits[side], 1.0 / lines)
+    return out
+
+
+def perceive(puzzle: Puzzle, model: Model, *, candidates: int = 12, threads: int = 2) -> Evidence:
+    """What the network says about ``puzzle``.
+
+    Parameters
+    ----------
+    puzzle
+        Fragments of any size; the truth is not looked at.
+    model
+        From `load_model`.
+    candidates
+        How many pieces per row and per column the pair heads compare.
+    threads
+        CPU threads.
+    """
+    if candidates < 1 or threads < 1:
+        raise SherdError(f"candidates: {candidates}, threads: {threads}; both must be at least 1")
+    source = f"mppn-{model.sha256[:8]}"
+    if puzzle.n == 1:
+        nothing = np.zeros((1, 1), dtype=np.float32)
+        return Evidence(nothing, nothing, np.zeros((4, 1), dtype=np.float32), source=source)
+    with _threads(threads), torch.inference_mode():
+        x = encode(puzzle, model)
+        pairs = [PairScores(model, x, d, candidates) for d in (0, 1)]
+        border = model.net.border_logits(x)[0].numpy()
+    calibration = model.calibration
+    heat = calibration.pair_temperature(puzzle.gap)
+    right, below = (p.logits.numpy() / heat for p in pairs)
+    return replace(
+        from_logits(right, below, source=source),
+        border=_border(border / calibration.border, puzzle.grid, puzzle.n),
+        puzzlet=Puzzlets(model, x, pairs, threads),
+    )

@@ -1,0 +1,309 @@
+"""Pictures in device memory, and puzzles cut from them on the device."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from ..data.cutting import Geometry, to_rgb
+from ..errors import SherdError
+
+KINDS = ("photos", "art5")
+IMAGES = {".webp", ".jpg", ".jpeg", ".png"}
+WINDOW_STRETCH = 1.15
+"""How far a picture's aspect may be stretched to fit a grid."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kind of puzzle in the training mix. A list with repeats is a list with weights."""
+
+    weight: float
+    """Relative share of the steps."""
+    rows: tuple[int, int]
+    """Fewest and most rows."""
+    cols: tuple[int, int]
+    """Fewest and most columns."""
+    piece: tuple[int, ...]
+    """Sides of a piece before erosion, in pixels."""
+    gap: tuple[int, ...]
+    """Eroded pixels."""
+    erode: str = "between"
+    """``between`` or ``side``, as in `Geometry`."""
+    jitter: tuple[int, ...] = (0,)
+    """Displacement of the pieces, in pixels."""
+    art: float = 0.2
+    """Share of art among the pictures."""
+
+    def __post_init__(self) -> None:
+        if self.weight < 0 or not 0 <= self.art <= 1:
+            raise SherdError(f"mix: weight {self.weight}, art {self.art}; expected >= 0 and 0..1")
+        for name in ("rows", "cols"):
+            low, high = getattr(self, name)
+            if not 2 <= low <= high:
+                raise SherdError(f"mix: {name} {(low, high)}; expected 2 <= fewest <= most")
+        for name in ("piece", "gap", "jitter"):
+            if not getattr(self, name):
+                raise SherdError(f"mix: {name} is empty; give at least one value")
+
+    def draw(self, rng: np.random.Generator) -> Geometry:
+        """A geometry of this kind."""
+        side = int(rng.choice(self.piece))
+        gap = int(rng.choice(self.gap))
+        return Geometry(
+            grid=(
+                int(rng.integers(*self.rows, endpoint=True)),
+                int(rng.integers(*self.cols, endpoint=True)),
+            ),
+            piece=(side, side),
+            gap=min(gap, side // 2) if self.erode == "between" else gap,
+            erode=self.erode,  # type: ignore[arg-type]
+            jitter=int(rng.choice(self.jitter)),
+        )
+
+
+@dataclass(frozen=True)
+class Augment:
+    """How pictures are varied. Shares are probabilities per puzzle."""
+
+    full: float = 0.65
+    """Share of puzzles that show the whole picture; only these teach the border head."""
+    upscale: float = 1.3
+    """Largest enlargement of a picture, unless it is too small for the grid."""
+    shrink: float = 3.0
+    """Largest reduction of a picture."""
+    turn: float = 0.1
+    """Share turned by a quarter or upside down."""
+    colour: float = 0.7
+    """Share with other colours (gamma, gain, saturation)."""
+    grey: float = 0.07
+    noise: float = 0.25
+    noise_sigma: float = 0.02
+    """Largest standard deviation of the noise, of 1."""
+    blur: float = 0.15
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Puzzles of one geometry, pieces in true order."""
+
+    pieces: Tensor
+    """``(puzzles·n, 3, h, w)`` in 0..1."""
+    geometry: Geometry
+    puzzles: int
+    full: Tensor
+    """``(puzzles,)`` 1 where the puzzle shows the whole picture, else 0."""
+
+
+def upload(values: np.ndarray, device: torch.device) -> Tensor:
+    """A small array on the device, without waiting for the device to finish what it does."""
+    tensor = torch.from_numpy(np.array(values))
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+class Store:
+    """Pictures as uint8 tensors ``(3, H, W)`` on one device, by kind."""
+
+    def __init__(self, images: dict[str, list[Tensor]]) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return sum(map(len, self.images.values()))
+
+    def pick(self, kind: str, rng: np.random.Generator) -> Tensor:
+        """A random picture of ``kind``, or of the other kind when there is none."""
+        pool = self.images[kind] or self.images[KINDS[1 - KINDS.index(kind)]]
+        return pool[int(rng.integers(len(pool)))]
+
+
+def _sources(data: Path, split: str) -> Iterator[tuple[str, Path]]:
+    """Kind and path of every pack and picture of ``split`` below ``data``."""
+    for path in sorted(data.rglob("*")):
+        parts = path.relative_to(data).parts
+        kinds = [p for p in (data.resolve().name, *parts) if p in KINDS]
+        if not kinds or any(p.startswith("test") for p in parts) or not path.is_file():
+            continue
+        if any(p.startswith(split) for p in parts) and path.suffix in IMAGES | {".tar"}:
+            yield kinds[-1], path
+
+
+def _blobs(path: Path) -> Iterator[tuple[str, bytes]]:
+    if path.suffix != ".tar":
+        yield str(path), path.read_bytes()
+        return
+    try:
+        with tarfile.open(path) as pack:
+            for member in sorted(pack.getmembers(), key=lambda m: m.name):
+                handle = pack.extractfile(member) if member.isfile() else None
+                if handle and Path(member.name).suffix in IMAGES:
+                    yield f"{path}:{member.name}", handle.read()
+    except tarfile.TarError as error:
+        raise SherdError(f"{path}: is no readable tar ({error}); copy it again") from None
+
+
+def _decode(item: tuple[str, bytes]) -> Tensor:
+    try:
+        rgb = to_rgb(Image.open(io.BytesIO(item[1])))
+    except (UnidentifiedImageError, OSError) as error:
+        raise SherdError(f"{item[0]}: is no readable picture ({error})") from None
+    return torch.from_numpy(rgb).permute(2, 0, 1).contiguous()
+
+
+def load_store(
+    data: Path, split: str, device: torch.device, *, limit: int = 0, workers: int = 16
+) -> Store:
+    """Decode the pictures of ``split`` ("train" or "val"), at most ``limit`` of each kind."""
+    if not data.is_dir():
+        raise SherdError(f"{data}: is no folder; give the one that holds photos/ and art5/")
+    blobs: dict[str, list[tuple[str, bytes]]] = {k: [] for k in KINDS}
+    for kind, path in _sources(data, split):
+        blobs[kind].extend(_blobs(path))
+    if not any(blobs.values()):
+        raise SherdError(
+            f"{data}: holds no {split} pictures; expected photos/{split}-0.tar, art5/{split}-0.tar"
+        )
+    images: dict[str, list[Tensor]] = {}
+    with ThreadPoolExecutor(workers) as pool:
+        for kind, items in blobs.items():
+            if limit and len(items) > limit:  # spread, since a pack is sorted by source
+                items = [items[i] for i in np.linspace(0, len(items) - 1, limit).astype(int)]
+            images[kind] = [t.to(device) for t in pool.map(_decode, items)]
+    return Store(images)
+
+
+def _window(
+    size: tuple[int, int],
+    target: tuple[int, int],
+    full: bool,
+    cfg: Augment,
+    rng: np.random.Generator,
+) -> tuple[int, int, int, int, bool]:
+    """``(y, x, h, w)`` of the part of a picture to be cut, and whether it is the whole picture."""
+    want = target[1] / target[0]
+    aspect = float(np.clip(size[1] / size[0], want / WINDOW_STRETCH, want * WINDOW_STRETCH))
+    h = min(size[0], size[1] / aspect)
+    w = h * aspect
+    fit = target[0] / h  # pixels out per pixel in
+    low = max(1.0, 1.0 / (fit * cfg.shrink))
+    zoom = low
+    if not full:
+        zoom = low * float(np.exp(rng.uniform(0.0, np.log(max(1.0, cfg.upscale / fit / low)))))
+    full = full and zoom == 1.0 and h * w >= 0.5 * size[0] * size[1]
+    h, w = max(2.0, h / zoom), max(2.0, w / zoom)
+    y, x = (rng.uniform(0.0, size[0] - h), rng.uniform(0.0, size[1] - w))
+    return int(y), int(x), int(h), int(w), full
+
+
+def _scaled(
+    image: Tensor, target: tuple[int, int], cfg: Augment, rng: np.random.Generator
+) -> tuple[Tensor, bool]:
+    """``image`` cropped, turned and resampled to ``(3, *target)``, 0..255."""
+    turned = rng.random() < cfg.turn
+    quarter = turned and rng.random() < 0.5
+    size = (int(image.shape[1]), int(image.shape[2]))
+    goal = (target[1], target[0]) if quarter else target
+    y, x, h, w, full = _window(size, goal, bool(rng.random() < cfg.full) and not turned, cfg, rng)
+    part = image[:, y : y + h, x : x + w].float()[None]
+    mode = "bicubic" if rng.random() < 0.7 else "bilinear"
+    part = F.interpolate(part, size=goal, mode=mode, antialias=True, align_corners=False)[0]
+    if quarter:
+        part = part.rot90(1 if rng.random() < 0.5 else -1, (1, 2))
+    elif turned:
+        part = part.flip(1)
+    if rng.random() < 0.5:
+        part = part.flip(2)
+    return part, full
+
+
+def _recolour(x: Tensor, cfg: Augment, rng: np.random.Generator, noise: torch.Generator) -> Tensor:
+    """Vary colour, sharpness and noise of ``x (b, 3, H, W)`` in 0..255; → 0..1 in 255 steps."""
+    b = len(x)
+
+    def per_puzzle(share: float, values: np.ndarray, neutral: float) -> Tensor:
+        on = (rng.random(b) < share).reshape(-1, *[1] * (values.ndim - 1))
+        values = np.where(on, values, neutral).astype(np.float32)
+        values = values.reshape(b, *values.shape[1:], *[1] * (4 - values.ndim))
+        return upload(values, x.device)
+
+    gamma = per_puzzle(cfg.colour, np.exp(rng.uniform(-0.35, 0.35, b)), 1.0)
+    gain = per_puzzle(
+        cfg.colour, np.exp(rng.uniform(-0.2, 0.2, (b, 1)) + rng.uniform(-0.1, 0.1, (b, 3))), 1.0
+    )
+    saturation = per_puzzle(cfg.colour, rng.uniform(0.6, 1.3, b), 1.0)
+    saturation = saturation * per_puzzle(cfg.grey, np.zeros(b), 1.0)
+    sigma = per_puzzle(cfg.noise, rng.uniform(0.0, cfg.noise_sigma, b), 0.0)
+    soft = per_puzzle(cfg.blur, rng.uniform(0.05, 0.25, b), 0.0)
+
+    x = (x / 255.0).clamp(0.0, 1.0) ** gamma * gain
+    grey = x.mean(1, keepdim=True)
+    x = grey + (x - grey) * saturation
+    for axis in (2, 3):  # three taps (soft, 1 − 2·soft, soft), rims repeated
+        n = x.shape[axis]
+        before = torch.cat([x.narrow(axis, 0, 1), x.narrow(axis, 0, n - 1)], axis)
+        after = torch.cat([x.narrow(axis, 1, n - 1), x.narrow(axis, n - 1, 1)], axis)
+        x = x + soft * (before + after - 2.0 * x)
+    x = x + sigma * torch.randn(x.shape, generator=noise, device=x.device)
+    return (x.clamp(0.0, 1.0) * 255.0).round() / 255.0
+
+
+def cut_pieces(pictures: Tensor, geometry: Geometry, rng: np.random.Generator) -> Tensor:
+    """``(b, 3, H, W)`` → ``(b·n, 3, h, w)``, cut as `sherd.data.cutting.cut` does."""
+    b, (h, w) = len(pictures), geometry.fragment
+    corners = np.broadcast_to(geometry.corners(), (b, *geometry.corners().shape))
+    if geometry.jitter:
+        j = geometry.jitter
+        corners = corners + rng.integers(-j, j + 1, size=corners.shape)
+    at = upload(corners, pictures.device)
+    rows = at[:, :, 0, None] + torch.arange(h, device=at.device)  # (b, n, h)
+    cols = at[:, :, 1, None] + torch.arange(w, device=at.device)  # (b, n, w)
+    which = torch.arange(b, device=at.device)[:, None, None, None]
+    flat = pictures.permute(0, 2, 3, 1)[which, rows[:, :, :, None], cols[:, :, None, :]]
+    return flat.flatten(0, 1).permute(0, 3, 1, 2)  # (b·n, 3, h, w)
+
+
+def draw_batch(
+    store: Store,
+    mix: Sequence[Entry],
+    augment: Augment,
+    budget: float,
+    most: int,
+    rng: np.random.Generator,
+    noise: torch.Generator,
+) -> Batch:
+    """One geometry, and as many puzzles of it as the budget allows.
+
+    ``budget`` counts pieces of 64 px: the encoder's cost grows with a piece's area, the pair
+    heads' with its side. ``most`` caps the number of pieces.
+    """
+    weights = np.array([e.weight for e in mix])
+    entry = mix[int(rng.choice(len(mix), p=weights / weights.sum()))]
+    geometry = entry.draw(rng)
+    n = geometry.grid[0] * geometry.grid[1]
+    r = geometry.fragment[0] / 64.0
+    pieces = min(budget / (0.5 * r * r + 0.5 * r), most)
+    puzzles = max(1, int(pieces / n))
+    pictures, full = [], []
+    for _ in range(puzzles):
+        kind = KINDS[int(rng.random() < entry.art)]
+        picture, whole = _scaled(store.pick(kind, rng), geometry.size, augment, rng)
+        pictures.append(picture)
+        full.append(float(whole))
+    x = _recolour(torch.stack(pictures), augment, rng, noise)
+    return Batch(
+        cut_pieces(x, geometry, rng),
+        geometry,
+        puzzles,
+        upload(np.array(full, dtype=np.float32), x.device),
+    )

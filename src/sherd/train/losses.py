@@ -1,0 +1,195 @@
+"""Losses of the perception heads, over whole puzzles of one grid at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..perception.mppn.network import MPPN, PUZZLET_SEAMS, Features
+
+NEVER = -1e4
+"""Logit of a piece beside itself."""
+VARIANTS = 7
+"""Near-right puzzlets beside each true one."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Neighbours of every piece of an ``M × N`` puzzle, -1 = none."""
+
+    shape: tuple[int, int]
+    after: Tensor
+    """``(2, n)``: right neighbour, lower neighbour."""
+    before: Tensor
+    """``(2, n)``: left neighbour, upper neighbour."""
+    rim: Tensor
+    """``(4, n)``: 1 where the top, right, bottom, left side has no neighbour."""
+    board: Tensor
+    """``(n,)``: the piece of every cell, row by row."""
+
+    @staticmethod
+    @cache
+    def of(shape: tuple[int, int], device: torch.device) -> Grid:
+        """The grid with piece k in cell k."""
+        m, n = shape
+        at = torch.arange(m * n)
+        row, col = at // n, at % n
+        right, below = torch.where(col < n - 1, at + 1, -1), torch.where(row < m - 1, at + n, -1)
+        left, above = torch.where(col > 0, at - 1, -1), torch.where(row > 0, at - n, -1)
+        rim = torch.stack([above, right, below, left]) < 0
+        return Grid(
+            shape,
+            torch.stack([right, below]).to(device),
+            torch.stack([left, above]).to(device),
+            rim.float().to(device),
+            at.to(device),
+        )
+
+    def reordered(self, order: Tensor) -> Grid:
+        """The same grid for pieces in another order: new piece k is old ``order[k]``."""
+        new = torch.empty_like(order)
+        new[order] = torch.arange(len(order), device=order.device)
+        named = torch.cat([new, new.new_tensor([-1])])  # named[-1] is -1: none stays none
+        after, before = named[self.after[:, order]], named[self.before[:, order]]
+        return Grid(self.shape, after, before, self.rim[:, order], new[self.board])
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Scores of one direction for b puzzles."""
+
+    siamese: Tensor
+    """``(b, n, n)`` with the gradient."""
+    fused: Tensor
+    """``(b, n, n)``: siamese (no gradient), plus the residual where the head was asked."""
+    rows: Tensor
+    """``(b, n, k)``: hardest second pieces for every first one, the true one among them."""
+    cols: Tensor
+    """``(b, n, k)``: hardest first pieces for every second one."""
+
+
+def score_pairs(
+    net: MPPN, x: Features, direction: int, puzzles: int, grid: Grid | None, hard: int
+) -> Pairs:
+    """Siamese score of all pairs, and the head's on the ``hard`` best of every row and column.
+
+    With ``grid`` the true neighbour is always among them (training); without, it is not forced.
+    """
+    s = net.siamese_score(x, direction, puzzles)
+    n = s.shape[-1]
+    s = s.masked_fill(torch.eye(n, dtype=torch.bool, device=s.device), NEVER)
+    plain = s.detach()
+    ranked = plain
+    if grid is not None:
+        true = grid.after[direction][:, None] == torch.arange(n, device=s.device)
+        ranked = plain.masked_fill(true, -2 * NEVER)
+    k = min(hard + (grid is not None), n - 1)
+    rows = ranked.topk(k, dim=2).indices
+    cols = ranked.transpose(1, 2).topk(k, dim=2).indices
+    at = torch.arange(n, device=s.device)[None, :, None].expand_as(rows)
+    first = torch.cat([at.flatten(1), cols.flatten(1)], dim=1)  # (b, 2·n·k)
+    second = torch.cat([rows.flatten(1), at.flatten(1)], dim=1)
+    place = first * n + second
+    # a pair may be listed by its row and by its column: count it once
+    order = torch.arange(place.shape[1], device=s.device).expand_as(place)
+    owner = torch.zeros(len(s), n * n, dtype=torch.long, device=s.device).scatter(1, place, order)
+    once = owner.gather(1, place) == order
+    base = (torch.arange(puzzles, device=s.device) * n)[:, None]
+    _, residual = net.pair(x, (first + base).flatten(), (second + base).flatten(), direction)
+    residual = residual.float().view_as(place) * once
+    fused = plain.flatten(1).scatter_add(1, place, residual).view_as(s)
+    return Pairs(s, fused, rows, cols)
+
+
+def neighbour_loss(logits: Tensor, grid: Grid, direction: int) -> Tensor:
+    """Cross-entropy of the true neighbour over whole rows and whole columns ``(b, n, n)``."""
+    b, n, _ = logits.shape
+    after, before = grid.after[direction].repeat(b), grid.before[direction].repeat(b)
+    down = F.cross_entropy(logits.reshape(b * n, n), after, ignore_index=-1)
+    up = F.cross_entropy(logits.transpose(1, 2).reshape(b * n, n), before, ignore_index=-1)
+    return 0.5 * (down + up)
+
+
+def draw_puzzlets(
+    pairs: list[Pairs], grid: Grid, groups: int, generator: torch.Generator
+) -> Tensor:
+    """``(b, groups, 1 + VARIANTS, 4)`` pieces: the true puzzlet, then near-right ones.
+
+    In most of them one piece is replaced by a hard candidate of one of its seams, in two of them
+    two pieces are exchanged.
+    """
+    b, _, k = pairs[0].rows.shape
+    device = pairs[0].rows.device
+    m, cols = grid.shape
+
+    def draw(high: int, *size: int) -> Tensor:
+        return torch.randint(high, size, generator=generator, device=device)
+
+    spot = draw((m - 1) * (cols - 1), b, groups)
+    corner = spot // (cols - 1) * cols + spot % (cols - 1)
+    four = torch.arange(4, device=device)
+    cells = corner[..., None] + four // 2 * cols + four % 2
+    true = grid.board[cells]  # (b, g, 4)
+    members = true[:, :, None].expand(b, groups, VARIANTS, 4)
+    place = draw(4, b, groups, VARIANTS)
+    upright = draw(2, b, groups, VARIANTS)  # which of the place's two seams
+    partner = members.gather(3, (place ^ (1 + upright))[..., None]).squeeze(3)
+    second = torch.where(upright == 1, place // 2, place % 2)  # 1: right or lower one of its seam
+    # all candidate lists in one table: (direction, asked from, puzzle, piece, rank)
+    table = torch.stack([torch.stack([p.cols, p.rows]) for p in pairs])
+    puzzle = torch.arange(b, device=device)[:, None, None]
+    rank = draw(k, b, groups, VARIANTS)
+    old = members.gather(3, place[..., None])
+    new = table[upright, second, puzzle, partner, rank]
+    other = table[upright, second, puzzle, partner, (rank + 1) % k]
+    new = torch.where(new == old.squeeze(3), other, new)[..., None]
+    swapped = members.gather(3, (place[..., None] + 1 + draw(3, b, groups, VARIANTS, 1)) % 4)
+    exchange = torch.arange(VARIANTS, device=device)[None, None, :, None] >= VARIANTS - 2
+    new = torch.where(exchange, swapped, new)
+    # a candidate that lies in the puzzlet already changes places with the piece it replaces
+    variants = torch.where(members == new, old, members).scatter(3, place[..., None], new)
+    return torch.cat([true[:, :, None], variants], dim=2)
+
+
+def score_puzzlets(net: MPPN, x: Features, members: Tensor, pairs: list[Pairs]) -> Tensor:
+    """``(b, ...)`` logits of the puzzlets ``members (b, ..., 4)``."""
+    b, n = len(members), pairs[0].siamese.shape[-1]
+    local = members.reshape(b, -1, 4)
+    base = (torch.arange(b, device=members.device) * n)[:, None, None]
+    world = (local + base).flatten(0, 1)  # (q, 4)
+    seams: list[Tensor] = []
+    logits: list[Tensor] = []
+    for direction in (0, 1):
+        sides = [s[1:] for s in PUZZLET_SEAMS if s[0] == direction]
+        i = torch.cat([world[:, a] for a, _ in sides])
+        j = torch.cat([world[:, c] for _, c in sides])
+        seam, residual = net.pair(x, i, j, direction)
+        plain = pairs[direction].siamese.detach()
+        score = plain[i // n, i % n, j % n]
+        seams.extend(seam.chunk(2))
+        logits.extend((score + residual.float()).chunk(2))
+    out = net.puzzlet(x, world, torch.stack(seams, 1), torch.stack(logits, 1))
+    return out.float().reshape(members.shape[:-1])
+
+
+def puzzlet_loss(logits: Tensor) -> Tensor:
+    """Cross-entropy of the true puzzlet in its group ``(b, g, 8)``.
+
+    A little binary cross-entropy pins the offset, which cross-entropy alone leaves free.
+    """
+    flat = logits.flatten(0, 1)
+    target = torch.zeros_like(flat)
+    target[:, 0] = 1.0
+    pin = F.binary_cross_entropy_with_logits(flat, target)
+    return F.cross_entropy(flat, target) + 0.25 * pin
+
+
+def border_loss(logits: Tensor, grid: Grid, full: Tensor) -> Tensor:
+    """Binary cross-entropy of ``(b, 4, n)`` over the puzzles that show a whole picture."""
+    target = grid.rim.expand_as(logits)
+    loss = F.binary_cross_entropy_with_logits(logits.float(), target, reduction="none")
+    return (loss.mean((1, 2)) * full).sum() / full.sum().clamp(min=1.0)

@@ -1,0 +1,395 @@
+"""Recipe of the perception network: ``python -m sherd.train.perception --data DIR --out DIR``."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import sys
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import SherdError
+from ..perception.mppn.config import Calibration, NetConfig
+from ..perception.mppn.network import MPPN
+from ..perception.mppn.weights import load_model, save_model
+from .data import Augment, Batch, Entry, Store, draw_batch, load_store
+from .evaluate import CELLS, CellReport, Puzzles, calibrate, cut_cells, evaluate
+from .loop import (
+    Average,
+    Clock,
+    Metrics,
+    clip_gradients,
+    learning_rate,
+    load_shards,
+    pack_state,
+    save_shards,
+    unpack_state,
+)
+from .losses import (
+    Grid,
+    border_loss,
+    draw_puzzlets,
+    neighbour_loss,
+    puzzlet_loss,
+    score_pairs,
+    score_puzzlets,
+)
+
+MIX = (
+    # photographs as the MIT table cuts them, by missing pixels
+    Entry(0.27, (6, 10), (8, 15), (64,), (0, 1, 2, 2, 2, 3, 4, 4, 4, 4, 6, 8), art=0.15),
+    # the harsher reading: pixels off each side
+    Entry(0.12, (6, 10), (8, 15), (64,), (2, 2, 4, 4), "side", art=0.15),
+    # many small pieces
+    Entry(0.12, (10, 14), (14, 18), (28,), (0, 1, 2, 2, 3), art=0.1),
+    # JPLEG-5 and JPLEG-3
+    Entry(0.35, (5, 5), (5, 5), (96,), (12,), jitter=(3,), art=0.85),
+    Entry(0.04, (3, 3), (3, 3), (96,), (48,), jitter=(7,), art=0.8),
+    # anything else a user may have
+    Entry(
+        0.10, (3, 9), (3, 12),
+        (24, 30, 32, 36, 40, 48, 50, 56, 64, 72, 80, 90, 100, 112, 128),
+        (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24), jitter=(0, 0, 0, 1, 2, 3), art=0.4,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that a run depends on beside its pictures."""
+
+    net: NetConfig = field(default_factory=NetConfig)
+    augment: Augment = field(default_factory=Augment)
+    mix: tuple[Entry, ...] = MIX
+    seed: int = 0
+    lr: float = 8e-4
+    """Peak learning rate of AdamW."""
+    warm_up: float = 0.02
+    """Share of the recipe."""
+    lr_floor: float = 0.01
+    """Last learning rate, as a share of the peak."""
+    weight_decay: float = 0.05
+    clip: float = 1.0
+    """Largest norm of the gradient."""
+    decay: float = 0.999
+    """Of the averaged weights, which are evaluated and shipped."""
+    budget: float = 1800.0
+    """Pieces of 64 px in a step; larger ones count more."""
+    most: int = 2600
+    """Most pieces in a step."""
+    hard: int = 8
+    """Hardest candidates per row and column that the pair heads see."""
+    groups: int = 320
+    """Groups of 2×2 puzzlets in a step."""
+    unknown_gap: float = 0.1
+    """Share of puzzles whose gap is hidden."""
+    siamese_weight: float = 1.0
+    fused_weight: float = 1.0
+    puzzlet_weight: float = 0.5
+    border_weight: float = 0.5
+    limit: int = 0
+    """Most pictures of each kind (0 = all)."""
+    val_images: int = 16
+    """Pictures per cell while training; the last evaluation uses all."""
+    log_every: int = 50
+    """Steps."""
+    save_s: float = 90.0
+    """Seconds between checkpoints."""
+    eval_s: float = 120.0
+    """Seconds between evaluations."""
+    reserve_s: float = 25.0
+    """Seconds at the end of a run for the last evaluation."""
+    workers: int = 16
+
+    def __post_init__(self) -> None:
+        for name in ("lr", "clip", "budget", "most", "hard", "groups", "log_every", "workers"):
+            if getattr(self, name) <= 0:
+                raise SherdError(f"{name}: {getattr(self, name)}; expected more than 0")
+        for name in ("warm_up", "lr_floor", "decay", "unknown_gap"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SherdError(f"{name}: {getattr(self, name)}; expected at least 0, below 1")
+        if not self.mix or sum(e.weight for e in self.mix) <= 0:
+            raise SherdError("mix: is empty; give at least one entry with a weight")
+
+
+def _override(base: Any, values: Mapping[str, Any], what: str) -> Any:
+    """``base`` (a dataclass) with ``values`` from a TOML file; unknown keys are an error."""
+    known = {f.name for f in fields(base)}
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in known:
+            raise SherdError(f"{what}: unknown key {key!r}; known are {', '.join(sorted(known))}")
+        old = getattr(base, key)
+        if key == "mix":
+            changes[key] = tuple(_entry(v, f"{what}: mix[{i}]") for i, v in enumerate(value))
+        elif is_dataclass(old):
+            changes[key] = _override(old, value, f"{what}: {key}")
+        elif isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
+            changes[key] = float(value)
+        elif type(value) is not type(old):
+            raise SherdError(f"{what}: {key} = {value!r}; expected {type(old).__name__}")
+        else:
+            changes[key] = value
+    return replace(base, **changes)
+
+
+def _entry(values: Mapping[str, Any], what: str) -> Entry:
+    known = {f.name for f in fields(Entry)}
+    for key in values:
+        if key not in known:
+            raise SherdError(f"{what}: unknown key {key!r}; known are {', '.join(sorted(known))}")
+    try:
+        tuples: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+        }
+        return Entry(**tuples)
+    except (TypeError, ValueError) as error:
+        raise SherdError(f"{what}: {error}") from None
+
+
+def read_recipe(path: Path | None) -> Recipe:
+    """The default recipe, or the one that a TOML file changes."""
+    if path is None:
+        return Recipe()
+    try:
+        values = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SherdError(f"{path}: cannot be read as TOML ({error})") from None
+    recipe: Recipe = _override(Recipe(), values, str(path))
+    return recipe
+
+
+LOSSES = ("loss", "siamese", "fused", "puzzlet", "border")
+
+
+def batch_losses(net: MPPN, batch: Batch, recipe: Recipe, generator: torch.Generator) -> Tensor:
+    """``(5,)`` as named in `LOSSES`; the first is the one to minimise."""
+    device = batch.pieces.device
+    grid = Grid.of(batch.geometry.grid, device)
+    n = batch.geometry.grid[0] * batch.geometry.grid[1]
+    hidden = torch.rand(batch.puzzles, generator=generator, device=device) < recipe.unknown_gap
+    gap = torch.where(hidden, -1.0, float(batch.geometry.missing)).repeat_interleave(n)
+    x = net.encode(batch.pieces, gap)
+    pairs = [score_pairs(net, x, d, batch.puzzles, grid, recipe.hard) for d in (0, 1)]
+    siamese = 0.5 * sum(neighbour_loss(p.siamese, grid, d) for d, p in enumerate(pairs))
+    fused = 0.5 * sum(neighbour_loss(p.fused, grid, d) for d, p in enumerate(pairs))
+    members = draw_puzzlets(pairs, grid, max(1, recipe.groups // batch.puzzles), generator)
+    puzzlet = puzzlet_loss(score_puzzlets(net, x, members, pairs))
+    border = border_loss(net.border_logits(x, batch.puzzles), grid, batch.full)
+    total = (
+        recipe.siamese_weight * siamese
+        + recipe.fused_weight * fused
+        + recipe.puzzlet_weight * puzzlet
+        + recipe.border_weight * border
+    )
+    return torch.stack([torch.as_tensor(v) for v in (total, siamese, fused, puzzlet, border)])
+
+
+class Trainer:
+    """One run: state, and what is done with it from time to time."""
+
+    def __init__(self, recipe: Recipe, store: Store, device: torch.device, out: Path) -> None:
+        self.recipe, self.store, self.device, self.out = recipe, store, device, out
+        self.net = MPPN(recipe.net).to(device)
+        self.shadow = copy.deepcopy(self.net).requires_grad_(False)
+        decayed = [p for p in self.net.parameters() if p.ndim > 1]
+        others = [p for p in self.net.parameters() if p.ndim <= 1]
+        self.fused = device.type == "cuda"
+        self.optimiser = torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": recipe.weight_decay},
+             {"params": others, "weight_decay": 0.0}],
+            lr=recipe.lr, betas=(0.9, 0.98), fused=self.fused,
+        )  # fmt: skip
+        self.average = Average(self.net, recipe.decay)
+        self.metrics = Metrics(out / "metrics.jsonl")
+        self.calibration = Calibration()
+        self.figures: dict[str, dict[str, float]] = {}
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """bf16 on a GPU, nothing on a CPU."""
+        if self.device.type == "cuda":
+            return torch.autocast("cuda", dtype=torch.bfloat16)
+        return nullcontext()
+
+    def step(self, clock: Clock) -> Tensor:
+        """One step of the optimiser; returns the losses and the gradient's norm, unsynchronised."""
+        r = self.recipe
+        # random state comes from the step alone, so a resumed run draws what it would have drawn
+        rng = np.random.default_rng([r.seed, clock.step])
+        generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**62)))
+        batch = draw_batch(self.store, r.mix, r.augment, r.budget, r.most, rng, generator)
+        rate = learning_rate(clock.progress, r.lr, r.warm_up, r.lr_floor)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.net.train()
+        with self.autocast():
+            losses = batch_losses(self.net, batch, r, generator)
+        self.optimiser.zero_grad(set_to_none=True)
+        losses[0].backward()
+        norm = clip_gradients(self.net.parameters(), r.clip)
+        self.optimiser.step()
+        clock.step += 1
+        self.average.update(clock.step)
+        return torch.cat([losses.detach().float(), norm[None].float()])
+
+    def evaluate(self, clock: Clock, cells: list[Puzzles], what: str) -> None:
+        """Evaluate the averaged weights, fit the temperatures and record both."""
+        began = time.monotonic()
+        self.average.copy_to(self.shadow)
+        reports: list[CellReport] = evaluate(self.shadow, cells, self.autocast())
+        self.calibration = calibrate(reports)
+        self.figures = {r.cell.name: r.figures for r in reports}
+        for report in reports:
+            self.metrics.write(kind=what, step=clock.step, cell=report.cell.name, **report.figures)
+        self.metrics.write(
+            kind="calibration", step=clock.step, **self.calibration.asdict(),
+            seconds=time.monotonic() - began,
+        )  # fmt: skip
+
+    def save(self, clock: Clock) -> None:
+        """Write the state of the run, and the averaged network as it would be shipped."""
+        meta = {
+            "format": 1, "step": clock.step, "used_s": clock.seconds,
+            "total_minutes": clock.total_minutes, "net": self.recipe.net.asdict(),
+        }  # fmt: skip
+        save_shards(self.out, "resume", pack_state(self.net, self.optimiser), meta)
+        self.average.copy_to(self.shadow)
+        card = {
+            "step": clock.step, "minutes": round(clock.seconds / 60.0, 2), "seed": self.recipe.seed,
+            "pictures": {k: len(v) for k, v in self.store.images.items()}, "val": self.figures,
+        }  # fmt: skip
+        save_model(self.out / "mppn", self.shadow, self.calibration, card)
+
+    def resume(self, folder: Path, clock: Clock) -> None:
+        """Go on from the checkpoint in ``folder``."""
+        tensors, meta = load_shards(folder, "resume")
+        if meta.get("format") != 1:
+            raise SherdError(f"{folder}: checkpoint of format {meta.get('format')}; this reads 1")
+        clock.step, clock.used_s = int(meta["step"]), float(meta["used_s"])
+        unpack_state(tensors, clock.step, self.net, self.optimiser, fused=self.fused, what=folder)
+        beside = (folder / "mppn.json").exists()
+        self.average.copy_from(load_model(folder).net if beside else self.net)
+
+
+def train(
+    data: Path, out: Path, recipe: Recipe, clock: Clock, *, device: torch.device,
+    resume: Path | None = None,
+) -> Trainer:  # fmt: skip
+    """Train until the clock says stop. Leaves a checkpoint and the network in ``out``."""
+    if not clock.started:
+        clock.started = time.monotonic()
+    store = load_store(data, "train", device, limit=recipe.limit, workers=recipe.workers)
+    val = load_store(data, "val", device, limit=recipe.limit, workers=recipe.workers)
+    out.mkdir(parents=True, exist_ok=True)
+    if resume is None and (out / "resume-0.safetensors").exists():
+        resume = out
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):  # initial weights and dropout, nobody else's
+        torch.manual_seed(recipe.seed)
+        run = Trainer(recipe, store, device, out)
+        if resume is not None:
+            run.resume(resume, clock)
+        cells = cut_cells(val, CELLS, recipe.val_images, device, recipe.workers)
+        clock.begin()
+        run.metrics.write(
+            kind="start", step=clock.step, minutes=clock.seconds / 60.0, device=str(device),
+            parameters=sum(p.numel() for p in run.net.parameters()),
+            train=len(store), val=len(val), load_s=time.monotonic() - clock.started,
+        )  # fmt: skip
+        _loop(run, clock, cells)
+        run.evaluate(clock, cut_cells(val, CELLS, 0, device, recipe.workers), "val-all")
+        run.save(clock)
+        run.metrics.write(
+            kind="end", step=clock.step, minutes=clock.seconds / 60.0, progress=clock.progress
+        )
+    return run
+
+
+def _loop(run: Trainer, clock: Clock, cells: list[Puzzles]) -> None:
+    r = run.recipe
+    saved = evaluated = logged = time.monotonic()
+    total = torch.zeros(len(LOSSES) + 1, device=run.device)
+    count = bad = 0
+    memory: dict[str, float] = {}
+    while not clock.over:
+        total += run.step(clock)
+        count += 1
+        if clock.step % r.log_every == 0:
+            means = (total / count).tolist()  # the only wait for the device
+            now = time.monotonic()
+            rate = learning_rate(clock.progress, r.lr, r.warm_up, r.lr_floor)
+            if run.device.type == "cuda":
+                memory = {"gpu_gib": torch.cuda.max_memory_allocated(run.device) / 2**30}
+            run.metrics.write(
+                kind="train", step=clock.step, progress=clock.progress, lr=rate,
+                steps_per_s=count / (now - logged),
+                **dict(zip((*LOSSES, "grad_norm"), means, strict=True)), **memory,
+            )  # fmt: skip
+            bad = 0 if np.isfinite(means[0]) else bad + 1  # one bad step is skipped, many are not
+            if bad == 3:
+                raise SherdError(f"step {clock.step}: the loss is not finite; lower lr in --config")
+            total.zero_()
+            count, logged = 0, now
+        now = time.monotonic()
+        if now - evaluated >= r.eval_s:
+            run.evaluate(clock, cells, "val")
+            evaluated = logged = time.monotonic()
+            total.zero_()
+            count = 0
+        if now - saved >= r.save_s:
+            run.save(clock)
+            saved = logged = time.monotonic()
+            total.zero_()
+            count = 0
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
+        raise SherdError(f"device: {name!r} cannot be used here; use auto, cpu or cuda")
+    return torch.device("cuda", 0) if name == "cuda" else torch.device("cpu")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line."""
+    started = time.monotonic()
+    p = argparse.ArgumentParser(prog="python -m sherd.train.perception", description=__doc__)
+    p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
+    p.add_argument("--out", type=Path, required=True, help="checkpoints, network and metrics")
+    p.add_argument("--minutes", type=float, default=9.0, help="of this run, loading included")
+    p.add_argument("--total-minutes", type=float, default=27.0, help="of training in all runs")
+    p.add_argument("--steps", type=int, default=0, help="of this run, if fewer than fit")
+    p.add_argument("--total-steps", type=int, default=0, help="schedule by steps, not minutes")
+    p.add_argument("--resume", type=Path, help="folder of a checkpoint (default: --out's own)")
+    p.add_argument("--config", type=Path, help="TOML that overrides the recipe")
+    p.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    args = p.parse_args(argv)
+    try:
+        recipe = read_recipe(args.config)
+        clock = Clock(
+            args.total_minutes, args.minutes, args.total_steps, args.steps, recipe.reserve_s,
+            started=started,
+        )  # fmt: skip
+        run = train(
+            args.data, args.out, recipe, clock, device=_device(args.device), resume=args.resume
+        )
+    except SherdError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for name, figures in run.figures.items():
+        print(name, " ".join(f"{k}={v:.4f}" for k, v in figures.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
