@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SherdError
-from .kernels.island import breed, found
+from .kernels.island import KINDS, breed, settle_new
+from .kernels.moves import full_score
 from .problem import Problem
 
 ROUND_WORK = 6000
@@ -66,7 +67,7 @@ class Evolution:
         ``start`` is a flat board to go on from (see `Problem.from_board`).
         """
         p, q = self.problem, self.params
-        if p.n == 1 or bool((p.fixed | (p.start >= 0)).all()):
+        if p.n == 1 or bool((p.world.fixed | (p.start >= 0)).all()):
             return self._trivial(progress)
         islands = [_Island(p, q, int(rng.integers(2**63)), start) for _ in range(q.islands)]
         children = max(2, min(40, ROUND_WORK // p.cells))
@@ -95,7 +96,7 @@ class Evolution:
         p = self.problem
         board = p.start.copy()
         loose = np.setdiff1d(np.arange(p.n), board)
-        free = np.flatnonzero((board < 0) & ~p.fixed)
+        free = np.flatnonzero((board < 0) & ~p.world.fixed)
         board[free[: len(loose)]] = loose[: len(free)]
         progress(p.to_board(board), 0.0, 0)
         return p.to_board(board), 0.0
@@ -112,14 +113,11 @@ class _Island:
         self.boards = np.empty((params.population, len(problem.start)), dtype=np.int32)
         self.scores = np.full(params.population, -np.inf)
         self.size = 0
-        self.tally = np.zeros((3, 2), dtype=np.int64)
-        """Births and new bests by crossover, regrowth of the loose part, regrowth of a region."""
+        self.tally = np.zeros((KINDS, 2), dtype=np.int64)
+        """Births and new bests by kind of birth."""
         if start is not None:
-            from .kernels.moves import full_score
-
-            p = problem
             self.boards[0] = start
-            self.scores[0] = full_score(p.at, p.border, p.near, p.rim, start)
+            self.scores[0] = full_score(problem.world, start)
             self.size = 1
 
     @property
@@ -130,19 +128,27 @@ class _Island:
     def advance(self, children: int) -> None:
         """One round: found further boards until the population is full, then breed."""
         p, q = self.problem, self.params
-        world = (p.at, p.border, p.cand, p.near, p.rim, p.fixed, p.anchored, p.rows, p.cols)
         if not self.full:
             last = min(len(self.boards), self.size + max(1, children // 4))
-            found(*world, p.start, q.noise, self.state, self.boards, self.scores, self.size, last)
+            settle_new(
+                p.world, p.start, q.noise, self.state, self.boards, self.scores, self.size, last
+            )
             self.size = last
             order = np.argsort(-self.scores[: self.size], kind="stable")
             self.boards[: self.size] = self.boards[: self.size][order]
             self.scores[: self.size] = self.scores[: self.size][order]
             return
         breed(
-            *world, q.noise, q.bonus, q.spread, children, self.state, self.boards, self.scores,
+            p.world,
+            q.noise,
+            q.bonus,
+            q.spread,
+            children,
+            self.state,
+            self.boards,
+            self.scores,
             self.tally,
-        )  # fmt: skip
+        )
 
 
 def _migrate(islands: list[_Island]) -> None:

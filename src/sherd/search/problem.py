@@ -8,6 +8,7 @@ import numpy as np
 
 from ..perception.evidence import Evidence
 from ..puzzle import EMPTY, Puzzle
+from .kernels.world import World
 
 FULL_LISTS = 300
 """Up to this many pieces the candidate lists are long; above it they are cut to `SHORT`."""
@@ -16,41 +17,32 @@ LONG, SHORT = 32, 16
 
 @dataclass(frozen=True)
 class Problem:
-    """Arrays named as in `sherd.search.kernels`."""
+    """A `World` and the board to start from."""
 
-    rows: int
-    cols: int
-    at: np.ndarray
-    border: np.ndarray
-    cand: np.ndarray
-    near: np.ndarray
-    rim: np.ndarray
+    world: World
     start: np.ndarray
-    """The board before anything is known: pins laid, all else -1."""
-    fixed: np.ndarray
-    anchored: bool
-    """Pins or blocked cells tie the board to its cells: it may not float or be translated."""
+    """Flat board before anything is known: pins laid, all else -1."""
 
     @property
     def n(self) -> int:
         """Number of pieces."""
-        return int(self.at.shape[1])
+        return int(self.world.at.shape[1])
 
     @property
     def cells(self) -> int:
         """Cells of the grid, the pool left out."""
-        return self.rows * self.cols
+        return self.world.rows * self.world.cols
 
     def to_board(self, flat: np.ndarray) -> np.ndarray:
         """``(M, N)`` board of a kernel's flat board."""
-        return flat[: self.cells].reshape(self.rows, self.cols).astype(np.int64)
+        return flat[: self.cells].reshape(self.world.rows, self.world.cols).astype(np.int64)
 
     def from_board(self, board: np.ndarray) -> np.ndarray:
         """A kernel's flat board; pieces that ``board`` leaves out go to the pool."""
         flat = np.full(len(self.start), EMPTY, dtype=np.int32)
         flat[: self.cells] = board.ravel()
         out = np.setdiff1d(np.arange(self.n), board)
-        free = np.flatnonzero((flat == EMPTY) & ~self.fixed)[::-1][: len(out)]
+        free = np.flatnonzero((flat == EMPTY) & ~self.world.fixed)[::-1][: len(out)]
         flat[free] = out
         return flat
 
@@ -71,18 +63,18 @@ def make_problem(evidence: Evidence, puzzle: Puzzle) -> Problem:
         fixed[r * cols + c] = True
     for r, c in puzzle.blocked:
         fixed[r * cols + c] = True
-    return Problem(
-        rows,
-        cols,
-        at,
-        np.ascontiguousarray(border),
-        candidates(at, LONG if n <= FULL_LISTS else SHORT),
-        near,
-        rim,
-        start,
-        fixed,
+    world = World(
+        at=at,
+        border=np.ascontiguousarray(border),
+        cand=candidates(at, LONG if n <= FULL_LISTS else SHORT),
+        near=near,
+        rim=rim,
+        fixed=fixed,
+        rows=rows,
+        cols=cols,
         anchored=bool(fixed.any()),
     )
+    return Problem(world, start)
 
 
 def candidates(at: np.ndarray, depth: int) -> np.ndarray:

@@ -17,8 +17,9 @@ NEVER = -1e30
 
 
 @njit(cache=True, nogil=True)
-def slot_choice(at, cand, parents, bonus, frame, used, slot, stride, noise, state):  # type: ignore[no-untyped-def]
+def slot_choice(w, parents, bonus, frame, used, slot, noise, state):  # type: ignore[no-untyped-def]
     """Best free candidate of an open slot: (piece or -1, its score, lead over the runner-up)."""
+    stride = 2 * w.cols + 1
     step = (-stride, 1, stride, -1)
     best = -1
     top = NEVER
@@ -29,8 +30,8 @@ def slot_choice(at, cand, parents, bonus, frame, used, slot, stride, noise, stat
             continue
         o = d ^ 2  # the slot lies at side o of q
         extra = parents.shape[0]
-        for k in range(-extra, cand.shape[2]):
-            j = parents[-k - 1, o, q] if k < 0 else cand[o, q, k]
+        for k in range(-extra, w.cand.shape[2]):
+            j = parents[-k - 1, o, q] if k < 0 else w.cand[o, q, k]
             if j < 0:
                 if k < 0:
                     continue
@@ -39,11 +40,11 @@ def slot_choice(at, cand, parents, bonus, frame, used, slot, stride, noise, stat
                 continue
             s = 0.0
             for e in range(4):
-                w = frame[slot + step[e]]
-                if w >= 0:
-                    s += at[e ^ 2, w, j]
+                p = frame[slot + step[e]]
+                if p >= 0:
+                    s += w.at[e ^ 2, p, j]
                     for m in range(extra):
-                        if parents[m, e ^ 2, w] == j:
+                        if parents[m, e ^ 2, p] == j:
                             s += bonus
             if noise > 0.0:
                 s += noise * gumbel(state)
@@ -61,8 +62,9 @@ def slot_choice(at, cand, parents, bonus, frame, used, slot, stride, noise, stat
 
 
 @njit(cache=True, nogil=True)
-def any_choice(at, frame, used, slot, stride):  # type: ignore[no-untyped-def]
+def any_choice(w, frame, used, slot):  # type: ignore[no-untyped-def]
     """Best free piece of all for a slot whose candidate lists are used up."""
+    stride = 2 * w.cols + 1
     step = (-stride, 1, stride, -1)
     best = -1
     top = NEVER
@@ -71,9 +73,9 @@ def any_choice(at, frame, used, slot, stride):  # type: ignore[no-untyped-def]
             continue
         s = 0.0
         for e in range(4):
-            w = frame[slot + step[e]]
-            if w >= 0:
-                s += at[e ^ 2, w, j]
+            p = frame[slot + step[e]]
+            if p >= 0:
+                s += w.at[e ^ 2, p, j]
         if s > top:
             top = s
             best = j
@@ -81,13 +83,14 @@ def any_choice(at, frame, used, slot, stride):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def grow(at, cand, parents, bonus, frame, rows, cols, floating, noise, state):  # type: ignore[no-untyped-def]
+def grow(w, parents, bonus, frame, floating, noise, state):  # type: ignore[no-untyped-def]
     """Fill ``frame`` (flat, ``(2·rows+1)·(2·cols+1)``; -1 free, -2 blocked) from what it holds.
 
     ``parents (m, 4, n)``: for each parent board, the piece at side d of q; an adjacency that a
     parent contains gains ``bonus`` nats. Returns (top, left): where the finished board begins.
     """
-    n = at.shape[1]
+    n = w.at.shape[1]
+    rows, cols = w.rows, w.cols
     stride = 2 * cols + 1
     height = 2 * rows + 1
     step = (-stride, 1, stride, -1)
@@ -129,9 +132,7 @@ def grow(at, cand, parents, bonus, frame, rows, cols, floating, noise, state):  
                 open_slots[i] = open_slots[count]
                 continue
             if stale[s] or (pick[s] >= 0 and used[pick[s]]):
-                pick[s], _, lead[s] = slot_choice(
-                    at, cand, parents, bonus, frame, used, s, stride, noise, state
-                )
+                pick[s], _, lead[s] = slot_choice(w, parents, bonus, frame, used, s, noise, state)
                 stale[s] = False
             if pick[s] >= 0 and lead[s] > best_lead:
                 best_lead = lead[s]
@@ -150,7 +151,7 @@ def grow(at, cand, parents, bonus, frame, rows, cols, floating, noise, state):  
                 if k > most:
                     most = k
                     best_slot = s
-            j = any_choice(at, frame, used, best_slot, stride)
+            j = any_choice(w, frame, used, best_slot)
         else:
             j = pick[best_slot]
         frame[best_slot] = j
@@ -174,8 +175,9 @@ def grow(at, cand, parents, bonus, frame, rows, cols, floating, noise, state):  
 
 
 @njit(cache=True, nogil=True)
-def frame_to_board(frame, top, left, rows, cols, n, fixed, board, cell):  # type: ignore[no-untyped-def]
+def frame_to_board(w, frame, top, left, board, cell):  # type: ignore[no-untyped-def]
     """Read the board out of a frame. Pieces not in it go to the pool, then to free cells."""
+    rows, cols = w.rows, w.cols
     stride = 2 * cols + 1
     cell[:] = -1
     board[:] = -1
@@ -187,7 +189,7 @@ def frame_to_board(frame, top, left, rows, cols, n, fixed, board, cell):  # type
                 cell[p] = r * cols + c
     k = rows * cols
     free = 0
-    for p in range(n):
+    for p in range(len(cell)):
         if cell[p] >= 0:
             continue
         if k < len(board):
@@ -195,21 +197,21 @@ def frame_to_board(frame, top, left, rows, cols, n, fixed, board, cell):  # type
             cell[p] = k
             k += 1
         else:  # a cell that growth could not reach, behind blocked ones
-            while board[free] >= 0 or fixed[free]:
+            while board[free] >= 0 or w.fixed[free]:
                 free += 1
             board[free] = p
             cell[p] = free
 
 
 @njit(cache=True, nogil=True)
-def neighbours_of(board, near, table):  # type: ignore[no-untyped-def]
+def neighbours_of(w, board, table):  # type: ignore[no-untyped-def]
     """``table (4, n)``: the piece at side d of q on this board, -1 = none."""
     table[:] = -1
-    for c in range(len(near)):
+    for c in range(len(board)):
         p = board[c]
         if p < 0:
             continue
         for d in range(4):
-            x = near[c, d]
+            x = w.near[c, d]
             if x >= 0 and board[x] >= 0:
                 table[d, p] = board[x]

@@ -1,94 +1,45 @@
-"""One island: a small population of boards, bred in place."""
+"""One island: a small population of boards, best first, bred in place."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from .breed import largest_part, open_region, regrow, settle, weak_cell
+from .breed import largest_part, move_blocks, open_region, regrow, settle, weak_cell
 from .growth import neighbours_of
+from .moves import EPS
 from .random import below, uniform
 
+CROSS, ROUND, REGION, BLOCKS = 0, 1, 2, 3
+"""Kinds of birth: crossover; regrowth round what holds together; regrowth of a weak region;
+blocks carried to where they would rather be."""
+KINDS = 4
+BLOCK_TRIES = 40
+LARGEST_REGION = 60
+
 
 @njit(cache=True, nogil=True)
-def found(
-    at,
-    border,
-    cand,
-    near,
-    rim,
-    fixed,
-    anchored,
-    rows,
-    cols,
-    start,
-    noise,
-    state,
-    boards,
-    scores,
-    first,
-    last,
-):  # type: ignore[no-untyped-def]
-    """Fill ``boards[first:last]`` with boards grown from scratch, and score them."""
-    n = at.shape[1]
-    cell = np.empty(n, np.int32)
-    none = np.empty((0, 4, n), np.int32)
+def settle_new(w, start, noise, state, boards, scores, first, last):  # type: ignore[no-untyped-def]
+    """Fill ``boards[first:last]`` with boards grown from ``start`` alone, and score them."""
+    cell = np.empty(w.at.shape[1], np.int32)
+    nobody = np.empty((0, 4, w.at.shape[1]), np.int32)
+    dirty = np.empty(len(start), np.bool_)
     for b in range(first, last):
-        board = boards[b]
-        board[:] = start
-        keep = fixed.copy()
-        regrow(
-            at,
-            cand,
-            none,
-            0.0,
-            near,
-            fixed,
-            anchored,
-            rows,
-            cols,
-            board,
-            cell,
-            keep,
-            True,
-            noise,
-            state,
-        )
-        dirty = np.ones(len(board), np.bool_)
-        scores[b] = settle(
-            at, border, cand, near, rim, fixed, anchored, rows, cols, board, cell, dirty, state
-        )
+        boards[b] = start
+        regrow(w, nobody, 0.0, boards[b], cell, w.fixed.copy(), True, noise, state)
+        dirty[:] = True
+        scores[b] = settle(w, boards[b], cell, dirty, state)
 
 
 @njit(cache=True, nogil=True)
-def breed(
-    at,
-    border,
-    cand,
-    near,
-    rim,
-    fixed,
-    anchored,
-    rows,
-    cols,
-    noise,
-    bonus,
-    spread,
-    children,
-    state,
-    boards,
-    scores,
-    tally,
-):  # type: ignore[no-untyped-def]
-    """``children`` steady-state births. ``tally (3, 2)`` counts births and improvements by kind."""
-    n = at.shape[1]
-    cells = rows * cols
-    size = len(boards)
+def breed(w, noise, bonus, spread, children, state, boards, scores, tally):  # type: ignore[no-untyped-def]
+    """``children`` births. ``tally (KINDS, 2)`` counts births and new bests by kind."""
+    n, size, cells = w.at.shape[1], len(boards), w.rows * w.cols
     board = np.empty(boards.shape[1], np.int32)
     cell = np.empty(n, np.int32)
     keep = np.empty(boards.shape[1], np.bool_)
     dirty = np.empty(boards.shape[1], np.bool_)
-    none = np.empty((0, 4, n), np.int32)
+    nobody = np.empty((0, 4, n), np.int32)
     parents = np.empty((2, 4, n), np.int32)
     for _ in range(children):
         a = min(below(state, size), below(state, size))  # boards are kept best first
@@ -96,103 +47,47 @@ def breed(
         for c in range(len(board)):
             if board[c] >= 0:
                 cell[board[c]] = c
-        kind = below(state, 3)
-        target = size - 1
-        if kind == 0 and size > 1:  # crossover: grow afresh, parents' adjacencies favoured
-            b = below(state, size - 1)
-            if b >= a:
-                b += 1
-            neighbours_of(board, near, parents[0])
-            neighbours_of(boards[b], near, parents[1])
-            keep[:] = fixed
-            regrow(
-                at,
-                cand,
-                parents,
-                bonus,
-                near,
-                fixed,
-                anchored,
-                rows,
-                cols,
-                board,
-                cell,
-                keep,
-                True,
-                noise,
-                state,
-            )
-            dirty[:] = True
-        elif kind == 1:  # keep what holds together, grow the rest round it, floating
-            threshold = spread * uniform(state)
-            largest_part(at, near, board, cells, threshold, state, keep)
-            for c in range(cells):
-                if fixed[c]:
-                    keep[c] = True
-            regrow(
-                at,
-                cand,
-                none,
-                0.0,
-                near,
-                fixed,
-                anchored,
-                rows,
-                cols,
-                board,
-                cell,
-                keep,
-                True,
-                noise,
-                state,
-            )
-            dirty[:] = True
-        else:  # tear open a weak region and regrow it where it was
-            kind = 2
+        kind = below(state, KINDS)
+        dirty[:] = True
+        if kind == CROSS:
+            b = (a + 1 + below(state, size - 1)) % size
+            neighbours_of(w, board, parents[0])
+            neighbours_of(w, boards[b], parents[1])
+            keep[:] = w.fixed
+            regrow(w, parents, bonus, board, cell, keep, True, noise, state)
+        elif kind == ROUND:
+            largest_part(w, board, spread * uniform(state), keep)
+            regrow(w, nobody, 0.0, board, cell, keep, True, noise, state)
+        elif kind == REGION:
             keep[:] = True
-            centre = weak_cell(at, near, board, cells, state)
-            most = max(4, min(cells // 2, 60))
-            open_region(near, fixed, cells, centre, 2 + below(state, most), state, keep)
+            most = max(4, min(cells // 2, LARGEST_REGION))
+            open_region(w, weak_cell(w, board, state), 2 + below(state, most), state, keep)
             dirty[:] = ~keep
-            regrow(
-                at,
-                cand,
-                none,
-                0.0,
-                near,
-                fixed,
-                anchored,
-                rows,
-                cols,
-                board,
-                cell,
-                keep,
-                False,
-                2.0 * noise,
-                state,
-            )
-            target = a
-        score = settle(
-            at, border, cand, near, rim, fixed, anchored, rows, cols, board, cell, dirty, state
-        )
-        tally[kind, 0] += 1
-        if kind == 2:
-            if score <= scores[a] + 1e-4:
-                continue
+            regrow(w, nobody, 0.0, board, cell, keep, False, 2.0 * noise, state)
         else:
-            if score <= scores[size - 1] + 1e-4:
+            dirty[:] = False
+            if move_blocks(w, board, cell, BLOCK_TRIES, dirty, state) == 0:
+                tally[kind, 0] += 1
                 continue
-            twin = False
-            for b in range(size):
-                if abs(scores[b] - score) < 1e-4 and np.array_equal(boards[b], board):
-                    twin = True
-            if twin:
-                continue
-        if score > scores[0] + 1e-4:
+        score = settle(w, board, cell, dirty, state)
+        tally[kind, 0] += 1
+        # A small change replaces its parent, so that variety stays; a new board the weakest.
+        target = a if kind >= REGION else size - 1
+        if score <= scores[target] + EPS or _has_twin(boards, scores, board, score):
+            continue
+        if score > scores[0] + EPS:
             tally[kind, 1] += 1
-        while target > 0 and scores[target - 1] < score:  # insertion keeps the order
+        while target > 0 and scores[target - 1] < score:
             boards[target] = boards[target - 1]
             scores[target] = scores[target - 1]
             target -= 1
         boards[target] = board
         scores[target] = score
+
+
+@njit(cache=True, nogil=True)
+def _has_twin(boards, scores, board, score):  # type: ignore[no-untyped-def]
+    for b in range(len(boards)):
+        if abs(scores[b] - score) < EPS and np.array_equal(boards[b], board):
+            return True
+    return False

@@ -12,7 +12,7 @@ EPS = 1e-4
 
 
 @njit(cache=True, nogil=True)
-def full_score(at, border, near, rim, board):  # type: ignore[no-untyped-def]
+def full_score(w, board):  # type: ignore[no-untyped-def]
     """Score of a board from scratch: every link once, plus border evidence."""
     total = 0.0
     for c in range(len(board)):
@@ -20,17 +20,17 @@ def full_score(at, border, near, rim, board):  # type: ignore[no-untyped-def]
         if p < 0:
             continue
         for d in range(4):
-            x = near[c, d]
+            x = w.near[c, d]
             if x >= 0:
                 if (d == 1 or d == 2) and board[x] >= 0:
-                    total += at[d, p, board[x]]
-            elif rim[c, d]:
-                total += border[d, p]
+                    total += w.at[d, p, board[x]]
+            elif w.rim[c, d]:
+                total += w.border[d, p]
     return total
 
 
 @njit(cache=True, nogil=True)
-def cells_score(at, border, near, rim, board, cells, mark):  # type: ignore[no-untyped-def]
+def cells_score(w, board, cells, mark):  # type: ignore[no-untyped-def]
     """Score of all links that touch ``cells``, each once. ``mark`` is a zeroed (C,) scratch."""
     for c in cells:
         mark[c] = True
@@ -40,55 +40,55 @@ def cells_score(at, border, near, rim, board, cells, mark):  # type: ignore[no-u
         if p < 0:
             continue
         for d in range(4):
-            x = near[c, d]
+            x = w.near[c, d]
             if x >= 0:
                 if board[x] >= 0 and (d == 1 or d == 2 or not mark[x]):
-                    total += at[d, p, board[x]]
-            elif rim[c, d]:
-                total += border[d, p]
+                    total += w.at[d, p, board[x]]
+            elif w.rim[c, d]:
+                total += w.border[d, p]
     for c in cells:
         mark[c] = False
     return total
 
 
 @njit(cache=True, nogil=True)
-def swap_gain(at, border, near, rim, board, a, b):  # type: ignore[no-untyped-def]
+def swap_gain(w, board, a, b):  # type: ignore[no-untyped-def]
     """What Swap-2 of cells a and b would add to the score."""
     p = board[a]
     q = board[b]
     gain = 0.0
     for d in range(4):
-        x = near[a, d]
+        x = w.near[a, d]
         if x >= 0:
             if x == b:  # the one link between them turns round
                 if p >= 0 and q >= 0:
-                    gain += at[d, q, p] - at[d, p, q]
+                    gain += w.at[d, q, p] - w.at[d, p, q]
             else:
                 o = board[x]
                 if o >= 0:
                     if p >= 0:
-                        gain -= at[d, p, o]
+                        gain -= w.at[d, p, o]
                     if q >= 0:
-                        gain += at[d, q, o]
-        elif rim[a, d]:
+                        gain += w.at[d, q, o]
+        elif w.rim[a, d]:
             if p >= 0:
-                gain -= border[d, p]
+                gain -= w.border[d, p]
             if q >= 0:
-                gain += border[d, q]
-        x = near[b, d]
+                gain += w.border[d, q]
+        x = w.near[b, d]
         if x >= 0:
             if x != a:
                 o = board[x]
                 if o >= 0:
                     if q >= 0:
-                        gain -= at[d, q, o]
+                        gain -= w.at[d, q, o]
                     if p >= 0:
-                        gain += at[d, p, o]
-        elif rim[b, d]:
+                        gain += w.at[d, p, o]
+        elif w.rim[b, d]:
             if q >= 0:
-                gain -= border[d, q]
+                gain -= w.border[d, q]
             if p >= 0:
-                gain += border[d, p]
+                gain += w.border[d, p]
     return gain
 
 
@@ -106,11 +106,11 @@ def exchange(board, cell, a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def cycle_gain(at, border, near, rim, board, cell, a, b, c):  # type: ignore[no-untyped-def]
+def cycle_gain(w, board, cell, a, b, c):  # type: ignore[no-untyped-def]
     """What Swap-3 (a's piece to b, b's to c, c's to a) would add. The board is left unchanged."""
-    gain = swap_gain(at, border, near, rim, board, a, b)
+    gain = swap_gain(w, board, a, b)
     exchange(board, cell, a, b)
-    gain += swap_gain(at, border, near, rim, board, a, c)
+    gain += swap_gain(w, board, a, c)
     exchange(board, cell, a, b)
     return gain
 
@@ -123,7 +123,7 @@ def cycle(board, cell, a, b, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def block_gain(at, border, near, rim, board, cell, a, b, height, width, cols, scratch, mark):  # type: ignore[no-untyped-def]
+def block_gain(w, board, cell, a, b, height, width, scratch, mark):  # type: ignore[no-untyped-def]
     """What exchanging two ``height``×``width`` blocks (top-left cells a, b) would add.
 
     The blocks may not overlap; a Swap-puzzlet is the 2×2 case. The board is left unchanged.
@@ -131,14 +131,14 @@ def block_gain(at, border, near, rim, board, cell, a, b, height, width, cols, sc
     k = 0
     for r in range(height):
         for c in range(width):
-            scratch[k] = a + r * cols + c
-            scratch[k + 1] = b + r * cols + c
+            scratch[k] = a + r * w.cols + c
+            scratch[k + 1] = b + r * w.cols + c
             k += 2
     cells = scratch[:k]
-    before = cells_score(at, border, near, rim, board, cells, mark)
-    block_exchange(board, cell, a, b, height, width, cols)
-    after = cells_score(at, border, near, rim, board, cells, mark)
-    block_exchange(board, cell, a, b, height, width, cols)
+    before = cells_score(w, board, cells, mark)
+    block_exchange(board, cell, a, b, height, width, w.cols)
+    after = cells_score(w, board, cells, mark)
+    block_exchange(board, cell, a, b, height, width, w.cols)
     return after - before
 
 
@@ -151,7 +151,7 @@ def block_exchange(board, cell, a, b, height, width, cols):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True)
-def climb(at, border, cand, near, rim, board, cell, fixed, dirty, state):  # type: ignore[no-untyped-def]
+def climb(w, board, cell, dirty, state):  # type: ignore[no-untyped-def]
     """First-improvement Swap-2 and Swap-3 until no candidate swap gains; returns the total gain.
 
     Only cells in ``dirty`` (bool, cleared on return) are looked at, and those beside a change.
@@ -162,12 +162,12 @@ def climb(at, border, cand, near, rim, board, cell, fixed, dirty, state):  # typ
     todo = np.empty(len(board), np.int32)
     for c in range(len(board)):
         if dirty[c]:
-            if fixed[c] or near[c, 0] + near[c, 1] + near[c, 2] + near[c, 3] == -4:
+            if w.fixed[c] or w.near[c, 0] + w.near[c, 1] + w.near[c, 2] + w.near[c, 3] == -4:
                 dirty[c] = False
             else:
                 todo[count] = c
                 count += 1
-    depth = cand.shape[2]
+    depth = w.cand.shape[2]
     while count > 0:
         shuffle(state, todo[:count])
         work = todo[:count].copy()
@@ -179,19 +179,19 @@ def climb(at, border, cand, near, rim, board, cell, fixed, dirty, state):  # typ
             best = -1
             third = -1
             for d in range(4):
-                x = near[c, d]
+                x = w.near[c, d]
                 if x < 0 or board[x] < 0:
                     continue
                 o = (d + 2) % 4
                 q = board[x]
                 for k in range(depth):
-                    j = cand[o, q, k]
+                    j = w.cand[o, q, k]
                     if j < 0:
                         break
                     b = cell[j]
-                    if b == c or fixed[b]:
+                    if b == c or w.fixed[b]:
                         continue
-                    gain = swap_gain(at, border, near, rim, board, c, b)
+                    gain = swap_gain(w, board, c, b)
                     if gain > best_gain:
                         best_gain = gain
                         best = b
@@ -199,11 +199,11 @@ def climb(at, border, cand, near, rim, board, cell, fixed, dirty, state):  # typ
                     elif k < 2 and board[c] >= 0:
                         # Swap-3: j comes here; the piece of c goes where its own best place is
                         e = below(state, 4)
-                        w = cand[e, board[c], 0]
-                        if w >= 0:
-                            y = near[cell[w], e ^ 2]
-                            if y >= 0 and y != c and y != b and not fixed[y]:
-                                gain = cycle_gain(at, border, near, rim, board, cell, c, y, b)
+                        friend = w.cand[e, board[c], 0]
+                        if friend >= 0:
+                            y = w.near[cell[friend], e ^ 2]
+                            if y >= 0 and y != c and y != b and not w.fixed[y]:
+                                gain = cycle_gain(w, board, cell, c, y, b)
                                 if gain > best_gain:
                                     best_gain = gain
                                     best = y
@@ -220,8 +220,8 @@ def climb(at, border, cand, near, rim, board, cell, fixed, dirty, state):  # typ
                 if s < 0:
                     continue
                 for d in range(5):
-                    x = s if d == 4 else near[s, d]
-                    if x >= 0 and not dirty[x] and not fixed[x]:
+                    x = s if d == 4 else w.near[s, d]
+                    if x >= 0 and not dirty[x] and not w.fixed[x]:
                         dirty[x] = True
         for c in range(len(board)):
             if dirty[c]:
@@ -231,12 +231,13 @@ def climb(at, border, cand, near, rim, board, cell, fixed, dirty, state):  # typ
 
 
 @njit(cache=True, nogil=True)
-def best_shift(at, border, near, rim, board, rows, cols, shifted):  # type: ignore[no-untyped-def]
-    """Translate the whole board cyclically; the best shift is left in ``shifted``, its gain returned.
+def best_shift(w, board, shifted):  # type: ignore[no-untyped-def]
+    """Translate the whole board cyclically: leaves the best in ``shifted``, returns its gain.
 
     Rows that leave at one end come back at the other, so the board stays a permutation. The cost
     is one look at the seams a shift opens and closes, not a full score.
     """
+    rows, cols = w.rows, w.cols
     row_seam = np.zeros(rows)  # links between row r and r + 1, wrapping round
     col_seam = np.zeros(cols)
     top = np.zeros(rows)  # border evidence if row r were the first / the last row
@@ -250,14 +251,14 @@ def best_shift(at, border, near, rim, board, rows, cols, shifted):  # type: igno
                 continue
             q = board[((r + 1) % rows) * cols + c]
             if q >= 0 and rows > 1:
-                row_seam[r] += at[2, p, q]
+                row_seam[r] += w.at[2, p, q]
             q = board[r * cols + (c + 1) % cols]
             if q >= 0 and cols > 1:
-                col_seam[c] += at[1, p, q]
-            top[r] += border[0, p]
-            bottom[r] += border[2, p]
-            left[c] += border[3, p]
-            right[c] += border[1, p]
+                col_seam[c] += w.at[1, p, q]
+            top[r] += w.border[0, p]
+            bottom[r] += w.border[2, p]
+            left[c] += w.border[3, p]
+            right[c] += w.border[1, p]
     dr = 0
     dc = 0
     gain_r = 0.0
