@@ -295,14 +295,14 @@ def test_an_unreadable_folder(
 def test_an_unreadable_file(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_bytes = Path.read_bytes
+    opened = Path.open
 
-    def mostly(self: Path) -> bytes:
-        if self.name == "003.png" and not self.is_absolute():
+    def mostly(self: Path, *arguments: object, **options: object) -> object:
+        if self == Path("puzzle/003.png"):
             denied()
-        return read_bytes(self)
+        return opened(self, *arguments, **options)
 
-    monkeypatch.setattr(Path, "read_bytes", mostly)
+    monkeypatch.setattr(Path, "open", mostly)
     message = "puzzle/003.png: cannot be read: Permission denied"
     refused(["solve", "puzzle", "--system", "fake"], capsys, here, message)
 

@@ -250,13 +250,14 @@ def test_the_version_changes_with_the_code(tmp_path: Path, monkeypatch: pytest.M
         (package / part / "a.py").write_text("1")
     monkeypatch.setattr(records, "__file__", str(package / "bench" / "records.py"))
     versions = []
-    for part, text in (("search", "1"), ("cli", "2"), ("search", "2")):
+    (package / "search" / "__pycache__").mkdir()
+    for part, text in (("search", "1"), ("cli", "2"), ("search/__pycache__", "3"), ("search", "2")):
         (package / part / "a.py").write_text(text)
         records.code_version.cache_clear()
         versions.append(records.code_version())
     records.code_version.cache_clear()
-    assert versions[0] == versions[1]
-    assert versions[1] != versions[2]
+    assert versions[0] == versions[1] == versions[2]
+    assert versions[2] != versions[3]
 
 
 @pytest.mark.parametrize(

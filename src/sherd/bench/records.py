@@ -38,7 +38,7 @@ def code_version() -> str:
     digest = hashlib.sha256()
     for part in _CODE:
         for file in sorted((root / part).rglob("*")):
-            if file.is_file() and file.suffix != ".pyc":
+            if file.is_file() and "__pycache__" not in file.parts:
                 digest.update(file.relative_to(root).as_posix().encode() + b"\0")
                 digest.update(file.read_bytes())
     return f"{__version__}+{digest.hexdigest()[:8]}"

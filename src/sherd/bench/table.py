@@ -19,8 +19,9 @@ _NOTES = {
     "jpleg5": "Paper: its JPLEG-5 tables.",
 }
 _LEGEND = (
-    "Perf.*: perfect up to pieces nobody can tell apart. perc., search: share of puzzles failed "
-    "by perception (a wrong board scores higher) and by search (the true board does)."
+    "Perf.*: perfect up to pieces nobody can tell apart. perc., search: share of puzzles whose "
+    "board is not the true one and scores at least as high (perception's fault, or a tie), or "
+    "lower (search's fault)."
 )
 
 

@@ -12,7 +12,7 @@ EXAMPLE = "Example: sherd demo --out demo"
 
 GRID = (7, 10)
 PIECE = 56
-GAP = 0
+GAP = 4
 
 
 def demo(

@@ -52,7 +52,7 @@ def run(argv: Sequence[str] | None = None) -> NoReturn:
         code = app(args=argv, prog_name="sherd", standalone_mode=False)
     except SherdError as e:
         _fail(str(e))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):  # older typers turn the one into the other
         code = 130
     except OSError as e:  # a full disk, a folder that vanished: nothing a traceback would explain
         _fail(f"{e.filename or 'files'}: {e.strerror or e}")

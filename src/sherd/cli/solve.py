@@ -61,7 +61,7 @@ def solve(
     pins = parse_pins(pin or [], puzzle.names or ())
     puzzle = replace(puzzle, pins={**puzzle.pins, **pins})
     _check_fits(puzzle)
-    where = folder.resolve().with_name(f"{folder.resolve().name}-solved") if out is None else out
+    where = _beside(folder) if out is None else out
     with new_folder(where, marker=RESULT_JSON, force=force) as part:
         callbacks, display = watch()
         with display:
@@ -98,6 +98,12 @@ def write_result(
     entries = result_entries(puzzle, result, scores)
     write_json(folder / RESULT_JSON, entries)
     return entries
+
+
+def _beside(folder: Path) -> Path:
+    """Where the result of ``folder`` goes if nobody says: ``FOLDER-solved``."""
+    named = folder if folder.name not in ("", "..") else folder.resolve()
+    return named.with_name(f"{named.name}-solved")
 
 
 def _scores(puzzle: Puzzle, result: Result) -> Scores | None:

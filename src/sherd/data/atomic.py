@@ -25,9 +25,10 @@ def new_folder(
     """
     target = Path(target)
     _check(target, marker, force)
-    parent = target.absolute().parent
+    place = target.resolve()  # a link to a folder stays one
+    parent = place.parent
     made = [p for p in (parent, *parent.parents) if not p.exists()]
-    temp = parent / f".{target.name}.{secrets.token_hex(4)}.part"
+    temp = parent / f".{place.name}.{secrets.token_hex(4)}.part"
     try:
         parent.mkdir(parents=True, exist_ok=True)
         temp.mkdir()
@@ -36,7 +37,7 @@ def new_folder(
         raise SherdError(f"{target}: cannot be written: {e.strerror or e}") from e
     try:
         yield temp
-        _swap(temp, target, marker, force)
+        _swap(temp, place, marker, force)
     except BaseException:
         _remove(temp, made)
         raise

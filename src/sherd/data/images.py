@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -53,30 +54,39 @@ class Picture:
 
     def read(self) -> np.ndarray:
         """``(height, width, 3) uint8``."""
-        return to_rgb(self._open())
+        return to_rgb(self.open())
 
     def dimensions(self) -> tuple[int, int]:
         """``(height, width)`` as the picture is seen, from its header where that is enough."""
-        what, data = self._bytes()
-        image = _identify(data, what)
-        turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-        w, h = image.size
-        return (w, h) if turned else (h, w)
+        with self._stream() as stream:
+            image = _identify(stream, self._what)
+            turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+            w, h = image.size
+            return (w, h) if turned else (h, w)
 
-    def _bytes(self) -> tuple[str, bytes]:
-        if self.member is None:
-            return str(self.path), _read_bytes(self.path)
-        what = f"{self.path}: {self.member}"
+    def open(self) -> Image.Image:
+        """The picture as PIL has it, upright."""
+        with self._stream() as stream:
+            return _decode(stream, self._what)
+
+    @property
+    def _what(self) -> str:
+        return str(self.path) if self.member is None else f"{self.path}: {self.member}"
+
+    def _stream(self) -> BinaryIO:
         try:
-            with self.path.open("rb") as f:
-                f.seek(self.offset)
-                return what, f.read(self.size)
+            file = self.path.open("rb")
+            if self.member is None:
+                return file
+            with file:
+                file.seek(self.offset)
+                return io.BytesIO(file.read(self.size))
+        except FileNotFoundError as e:
+            raise SherdError(f"{self.path}: no such file") from e
+        except IsADirectoryError as e:
+            raise SherdError(f"{self.path}: is a folder; expected an image file") from e
         except OSError as e:
-            raise SherdError(f"{what}: cannot be read: {_why(e)}") from e
-
-    def _open(self) -> Image.Image:
-        what, data = self._bytes()
-        return _decode(data, what)
+            raise SherdError(f"{self._what}: cannot be read: {_why(e)}") from e
 
 
 def read_image(path: str | os.PathLike[str]) -> np.ndarray:
@@ -89,7 +99,7 @@ def read_fragment(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray 
 
     A pixel belongs to the fragment where its alpha is at least half.
     """
-    image = _decode(_read_bytes(Path(path)), str(path))
+    image = Picture(Path(path)).open()
     mask = None
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         alpha = np.asarray(image.convert("RGBA"))[..., 3]
@@ -165,24 +175,13 @@ def same_size(names: Sequence[str], images: Sequence[np.ndarray]) -> None:
             )
 
 
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as e:
-        raise SherdError(f"{path}: no such file") from e
-    except IsADirectoryError as e:
-        raise SherdError(f"{path}: is a folder; expected an image file") from e
-    except OSError as e:
-        raise SherdError(f"{path}: cannot be read: {_why(e)}") from e
-
-
-def _identify(data: bytes, what: str) -> Image.Image:
-    """The picture behind ``data``, only its header read."""
+def _identify(stream: BinaryIO, what: str) -> Image.Image:
+    """The picture in ``stream``, only its header read."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(data), formats=FORMATS)
+            image = Image.open(stream, formats=FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as e:
         raise SherdError(f"{what}: has too many pixels; at most {MAX_PIXELS:,} are read") from e
     except Exception as e:  # PIL's plugins raise whatever a broken header led them to
@@ -194,8 +193,8 @@ def _identify(data: bytes, what: str) -> Image.Image:
     return image
 
 
-def _decode(data: bytes, what: str) -> Image.Image:
-    image = _identify(data, what)
+def _decode(stream: BinaryIO, what: str) -> Image.Image:
+    image = _identify(stream, what)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # oddities in metadata are none of the user's business
