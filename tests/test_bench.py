@@ -137,6 +137,15 @@ def test_pieces_are_shuffled_by_the_seed(photos: Path) -> None:
     assert orders[0] != list(range(6))
 
 
+def test_ties_do_not_leak_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "flat").mkdir()
+    Image.new("RGB", (48, 32), (90, 90, 90)).save(tmp_path / "flat" / "a.png")
+    (task,) = make_tasks(items(tmp_path / "flat"), ["fake"], seed=0)
+    record = run_task(task)  # identical pieces: a system that keeps their order must be wrong
+    assert (record["perfect"], record["perfect_star"]) == (0.0, 1.0)
+    assert record["absolute"] < 1.0
+
+
 def test_a_record_holds_its_key_and_the_solvers_own_seconds(photos: Path) -> None:
     (task,) = make_tasks(items(photos)[:1], ["fake"], seed=5)
     record = run_task(task)
