@@ -56,7 +56,8 @@ def save_model(
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise SherdError(f"{name}: holds values that fp16 cannot; train with a lower rate")
-    blob = save_tensors(tensors, metadata={"kind": KIND, "format": str(FORMAT)})
+    # one key only: safetensors writes several in random order, and the hash would change
+    blob = save_tensors(tensors, metadata={"kind": KIND})
     about = {
         "kind": KIND,
         "format": FORMAT,
