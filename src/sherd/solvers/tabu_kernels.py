@@ -1,0 +1,172 @@
+"""Numba kernels of the tabu search.
+
+A vertex of the association graph is an assignment: piece p in cell c. Names used throughout:
+
+``weight[d, p, q]``  float32 ``(4, n, n)``: affinity of q at side d of p, at least 0.
+``near[c, d]``       int32 ``(C, 4)``: the cell at side d of cell c, -1 where there is none.
+``gain[c, p]``       float32 ``(C, n)``: the weights between vertex (c, p) and the chosen ones,
+                     summed; -inf for a vertex that may not be chosen.
+``chosen[c, p]``     bool ``(C, n)``: the vertex belongs to the solution.
+``until[c, p]``      int32 ``(C, n)``: the vertex is tabu before this iteration.
+``often[c, p]``      float32 ``(C, n)``: in how many earlier starts the best board had p in c.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..search.kernels.random import below
+
+EPS = 1e-5
+"""A better solution must gain more than this: float32 sums must not cycle."""
+
+
+@njit(cache=True, nogil=True)
+def flip(weight, near, penalty, gain, chosen, c, p):  # type: ignore[no-untyped-def]
+    """Add vertex (c, p) to the solution or drop it, and bring the gains up to date."""
+    sign = np.float32(-1.0 if chosen[c, p] else 1.0)
+    chosen[c, p] = not chosen[c, p]
+    cells, n = gain.shape
+    for d in range(4):
+        x = near[c, d]
+        if x >= 0:
+            for q in range(n):
+                gain[x, q] += sign * weight[d, p, q]
+    cost = sign * np.float32(penalty)
+    for q in range(n):  # conflict: another piece in the same cell
+        gain[c, q] -= cost
+    for x in range(cells):  # conflict: the same piece in another cell
+        gain[x, p] -= cost
+    gain[c, p] += cost + cost  # a vertex is in no conflict with itself
+
+
+@njit(cache=True, nogil=True)
+def worth(gain, chosen, often, blame, c, p):  # type: ignore[no-untyped-def]
+    """What flipping (c, p) adds to the objective; moves that add nothing pay for their history."""
+    g = -gain[c, p] if chosen[c, p] else gain[c, p]
+    return g if g > 0.0 else g - blame * often[c, p]
+
+
+@njit(cache=True, nogil=True)
+def best_vertex(gain, chosen, often, blame, until, now, hope, c):  # type: ignore[no-untyped-def]
+    """The best flip in cell c: (piece or -1, its worth).
+
+    A vertex that is tabu at ``now`` counts only if it is worth more than ``hope`` (aspiration).
+    """
+    top = -np.inf
+    piece = -1
+    for p in range(gain.shape[1]):
+        w = worth(gain, chosen, often, blame, c, p)
+        if w > top and (until[c, p] <= now or w > hope):
+            top = w
+            piece = p
+    return piece, top
+
+
+@njit(cache=True, nogil=True)
+def tabu_search(  # type: ignore[no-untyped-def]
+    weight,
+    near,
+    shut,
+    often,
+    blame,
+    penalty,
+    tenure,
+    patience,
+    first,
+    state,
+    gain,
+    chosen,
+    until,
+    board,
+):
+    """Tabu search from the pins in ``board`` and one vertex ``first`` = (cell, piece) or (-1, -1).
+
+    Writes the best one-to-one solution to ``board`` (-1 = empty) and returns its objective.
+    ``shut[c]``: the cell is pinned or blocked. The best flip of every cell is kept in ``piece``
+    and ``top`` and searched anew only where gains have changed.
+    """
+    cells, n = gain.shape
+    gain[:] = 0.0
+    chosen[:] = False
+    until[:] = 0
+    load = np.zeros(cells, np.int32)  # chosen vertices in a cell
+    copies = np.zeros(n, np.int32)  # chosen vertices of a piece
+    holds = np.zeros(cells, np.int64)  # their pieces, added up: the piece where load is 1
+    piece = np.full(cells, -1, np.int64)
+    top = np.full(cells, -np.inf)
+    stale = np.ones(cells, np.bool_)
+    value = 0.0
+    for c in range(cells):
+        p = board[c]
+        if p >= 0:
+            value += gain[c, p]
+            flip(weight, near, penalty, gain, chosen, c, p)
+            load[c] = 1
+            holds[c] = p
+            copies[p] = 1
+    for c in range(cells):
+        if board[c] >= 0:
+            gain[:, board[c]] = -np.inf
+    best = value
+    conflicts = 0
+    idle = 0
+    now = 0
+    while idle < patience:
+        now += 1
+        hope = best - value + EPS
+        c = -1
+        p = -1
+        high = -np.inf
+        if now == 1 and first[0] >= 0:
+            c = first[0]
+            p = first[1]
+        else:
+            for x in range(cells):
+                if shut[x]:
+                    continue
+                if stale[x]:
+                    piece[x], top[x] = best_vertex(
+                        gain, chosen, often, blame, until, np.int64(1 << 40), hope, x
+                    )
+                    stale[x] = False
+                if top[x] > high:
+                    q = piece[x]
+                    w = top[x]
+                    if until[x, q] > now and w <= hope:
+                        q, w = best_vertex(gain, chosen, often, blame, until, now, hope, x)
+                    if w > high:
+                        high = w
+                        c = x
+                        p = q
+            if c < 0:
+                break
+        sign = -1 if chosen[c, p] else 1
+        value += sign * gain[c, p]
+        conflicts += load[c] + copies[p] if sign > 0 else 2 - load[c] - copies[p]
+        load[c] += sign
+        copies[p] += sign
+        holds[c] += sign * p
+        until[c, p] = now + tenure + below(state, tenure)
+        flip(weight, near, penalty, gain, chosen, c, p)
+        stale[c] = True
+        for d in range(4):
+            if near[c, d] >= 0:
+                stale[near[c, d]] = True
+        for x in range(cells):  # the worth of p has changed in every cell
+            if not stale[x]:
+                w = worth(gain, chosen, often, blame, x, p)
+                if piece[x] == p and w < top[x]:
+                    stale[x] = True
+                elif w > top[x]:
+                    piece[x] = p
+                    top[x] = w
+        if conflicts == 0 and value > best + EPS:
+            best = value
+            idle = 0
+            for x in range(cells):
+                board[x] = holds[x] if load[x] > 0 else -1
+        else:
+            idle += 1
+    return best
