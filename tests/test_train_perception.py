@@ -195,6 +195,9 @@ def test_schedule_and_clock():
     assert clock.progress == pytest.approx(0.5, abs=0.01)  # earlier runs count
     clock.started = clock.trained_from - 301.0
     assert clock.over
+    clock.trained_from -= 60.0
+    clock.stop()
+    assert clock.seconds == clock.seconds == pytest.approx(360.0, abs=1.0)
 
 
 def test_shards_are_whole(tmp_path):

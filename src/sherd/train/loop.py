@@ -39,15 +39,22 @@ class Clock:
     """When this process began (``time.monotonic``)."""
     first_step: int = 0
     trained_from: float = 0.0
+    """When training began, 0 while it does not run."""
 
     def begin(self) -> None:
         """Training begins now (pictures are loaded); the run's limit counts from ``started``."""
         self.trained_from = time.monotonic()
         self.first_step = self.step
 
+    def stop(self) -> None:
+        """Training of this run is over: what follows (evaluation) is not counted."""
+        self.used_s, self.trained_from = self.seconds, 0.0
+
     @property
     def seconds(self) -> float:
         """Training time so far, earlier runs included."""
+        if not self.trained_from:
+            return self.used_s
         return self.used_s + time.monotonic() - self.trained_from
 
     @property

@@ -306,6 +306,8 @@ def train(
             train=len(store), val=len(val), load_s=time.monotonic() - clock.started,
         )  # fmt: skip
         _loop(run, clock, cells)
+        clock.stop()
+        run.save(clock)  # a run that is cut off while it evaluates loses nothing
         run.evaluate(clock, cut_cells(val, CELLS, 0, device, recipe.workers), "val-all")
         run.save(clock)
         run.metrics.write(
