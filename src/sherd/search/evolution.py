@@ -35,8 +35,9 @@ class EvolutionParams:
     """What an adjacency gains when a parent contains it."""
     spread: float = 4.0
     """Links of the kept part of a board are stronger than a threshold drawn from 0 … spread."""
-    worth: float = 0.05
-    """Nats that count as an improvement."""
+    worth: float = 1e-4
+    """Share of the best score that counts as an improvement: a plain patch can be rearranged for
+    ever, for next to nothing."""
 
     def __post_init__(self) -> None:
         if self.islands < 1 or self.population < 2 or self.patience < 1:
@@ -79,7 +80,7 @@ class Evolution:
                 list(pool.map(lambda island: island.advance(children), islands))
                 leader = max(islands, key=lambda island: float(island.scores[0]))
                 since += children * len(islands)
-                if leader.scores[0] > best + q.worth:
+                if leader.scores[0] > best + q.worth * abs(best) or number == 0:
                     since = 0
                 if leader.scores[0] > best:
                     best, board = float(leader.scores[0]), leader.boards[0].copy()

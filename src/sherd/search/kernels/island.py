@@ -16,6 +16,8 @@ blocks carried to where they would rather be."""
 KINDS = 4
 BLOCK_TRIES = 40
 LARGEST_REGION = 60
+BALANCED = 150
+"""Up to this many cells half of the births grow whole boards; beyond, fewer: they cost O(n)."""
 
 
 @njit(cache=True, nogil=True)
@@ -47,7 +49,8 @@ def breed(w, noise, bonus, spread, children, state, boards, scores, tally):  # t
         for c in range(len(board)):
             if board[c] >= 0:
                 cell[board[c]] = c
-        kind = below(state, KINDS)
+        whole = uniform(state) < max(0.125, min(0.5, 0.5 * BALANCED / cells))
+        kind = below(state, 2) if whole else REGION + below(state, 2)
         dirty[:] = True
         if kind == CROSS:
             b = (a + 1 + below(state, size - 1)) % size
