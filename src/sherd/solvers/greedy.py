@@ -72,13 +72,13 @@ class Greedy(Solver):
 
         record.stage("search")
         every = -(-puzzle.n // self.params.snapshots)
-        score, done = 0.0, 0
+        done = 0
         while placer.place_next():
             done += 1
+            score = evidence.score(placer.board())
             if done % every == 0:
-                score = evidence.score(placer.board())
                 record.board(placer.board(), score, done)
-                record.round(done, score)
+            record.round(done, score)
             if stop is not None and stop(score):
                 break
         board = fill(placer.board(), free, evidence)  # changes nothing unless it was stopped
@@ -124,15 +124,18 @@ class Placer:
             self.origins = np.argwhere(np.ones_like(free)) + 1
         self._keep(np.ones(len(self.origins), dtype=np.bool_))
         self._rank()
-        self.queue = [(int(pins[c]), 1 + int(c) // cols, 1 + int(c) % cols) for c in pinned]
-        if not self.queue:
-            self.queue = [(self._first(), rows, cols)]
+        for c in pinned:
+            self.place(int(pins[c]), 1 + int(c) // cols, 1 + int(c) % cols)
 
     def place_next(self) -> bool:
         """Place one piece; False when no piece or no room is left."""
         if self.room == 0 or self.laid.all():
             return False
-        piece, y, x = self._next()
+        self.place(*self._next())
+        return True
+
+    def place(self, piece: int, y: int, x: int) -> None:
+        """Lay ``piece`` into slot (y, x)."""
         self.canvas[y, x] = piece
         self.laid[piece] = True
         self.slot[piece] = y, x
@@ -140,7 +143,6 @@ class Placer:
         self._keep(self._inside(y, x))
         for s in range(4):
             self._offer(piece, s)
-        return True
 
     def board(self) -> np.ndarray:
         """``(M, N)``: what lies in the first frame that is possible."""
@@ -149,8 +151,8 @@ class Placer:
 
     def _next(self) -> tuple[int, int, int]:
         """The piece to be placed and its slot (y, x)."""
-        if self.queue:
-            return self.queue.pop(0)
+        if not self.laid.any():
+            return self._first(), *self.free.shape
         for fresh in (False, True):
             if fresh:
                 for s, piece in np.argwhere(self._rank() & self.laid):

@@ -15,6 +15,9 @@ from .classical import by_side, confidence, constraints, fill
 from .stop import Stop
 from .tabu_kernels import tabu_search
 
+SHORTEST = 30
+"""Moves without a better solution that are always allowed: enough to walk out of a conflict."""
+
 
 @dataclass(frozen=True)
 class TabuParams:
@@ -23,11 +26,12 @@ class TabuParams:
     starts: int = 300
     """Starts of the search; its memory of the earlier ones says where the next begins."""
     patience: float = 0.5
-    """Moves without a better solution that end a start, per piece."""
+    """Moves without a better solution that end a start, per piece; at least `SHORTEST`."""
     tenure: int = 7
     """A flipped vertex stays tabu for ``tenure`` to ``2·tenure − 1`` moves."""
     penalty: float = 0.5
-    """Minus the weight between two vertices of one cell or of one piece (a pair is worth ≤ 1)."""
+    """Minus the weight between two vertices of one cell or of one piece (a pair is worth ≤ 1).
+    It doubles while the search lingers in conflict, and falls back when it does not."""
     history: float = 1.0
     """What a move that gains nothing pays for a vertex that all earlier starts have ended with."""
     sharpness: float = 2.0
@@ -92,7 +96,7 @@ class Tabu(Solver):
         until = np.empty((cells, n), dtype=np.int32)
         often = np.zeros((cells, n), dtype=np.float32)
         state = rng.integers(0, 2**64, size=1, dtype=np.uint64)
-        patience = max(2, round(p.patience * n))
+        patience = max(SHORTEST, round(p.patience * n))
         best, score = np.empty(0), -np.inf
         for start in range(p.starts):
             first = np.array([-1, -1])

@@ -4,11 +4,12 @@ A vertex of the association graph is an assignment: piece p in cell c. Names use
 
 ``weight[d, p, q]``  float32 ``(4, n, n)``: affinity of q at side d of p, at least 0.
 ``near[c, d]``       int32 ``(C, 4)``: the cell at side d of cell c, -1 where there is none.
-``gain[c, p]``       float32 ``(C, n)``: the weights between vertex (c, p) and the chosen ones,
+``gain[c, p]``       float32 ``(C, n)``: the affinities between vertex (c, p) and the chosen ones,
                      summed; -inf for a vertex that may not be chosen.
 ``chosen[c, p]``     bool ``(C, n)``: the vertex belongs to the solution.
 ``until[c, p]``      int32 ``(C, n)``: the vertex is tabu before this iteration.
 ``often[c, p]``      float32 ``(C, n)``: in how many earlier starts the best board had p in c.
+``load[c]``          int32 ``(C,)``: chosen vertices of cell c; ``copies[p]`` those of piece p.
 """
 
 from __future__ import annotations
@@ -20,36 +21,46 @@ from ..search.kernels.random import below
 
 EPS = 1e-5
 """A better solution must gain more than this: float32 sums must not cycle."""
+LENIENCE = 10
+"""After so many moves in a row with a conflict the penalty doubles, without one it halves."""
+
+FOREVER = np.int64(1 << 40)
+"""A time at which nothing is tabu."""
 
 
 @njit(cache=True, nogil=True)
-def flip(weight, near, penalty, gain, chosen, c, p):  # type: ignore[no-untyped-def]
+def flip(weight, near, gain, chosen, load, copies, c, p):  # type: ignore[no-untyped-def]
     """Add vertex (c, p) to the solution or drop it, and bring the gains up to date."""
-    sign = np.float32(-1.0 if chosen[c, p] else 1.0)
-    chosen[c, p] = not chosen[c, p]
-    cells, n = gain.shape
+    sign = -1 if chosen[c, p] else 1
+    chosen[c, p] = sign > 0
+    load[c] += sign
+    copies[p] += sign
     for d in range(4):
         x = near[c, d]
         if x >= 0:
-            for q in range(n):
+            for q in range(gain.shape[1]):
                 gain[x, q] += sign * weight[d, p, q]
-    cost = sign * np.float32(penalty)
-    for q in range(n):  # conflict: another piece in the same cell
-        gain[c, q] -= cost
-    for x in range(cells):  # conflict: the same piece in another cell
-        gain[x, p] -= cost
-    gain[c, p] += cost + cost  # a vertex is in no conflict with itself
 
 
 @njit(cache=True, nogil=True)
-def worth(gain, chosen, often, blame, c, p):  # type: ignore[no-untyped-def]
-    """What flipping (c, p) adds to the objective; moves that add nothing pay for their history."""
-    g = -gain[c, p] if chosen[c, p] else gain[c, p]
+def delta(gain, chosen, load, copies, penalty, c, p):  # type: ignore[no-untyped-def]
+    """What flipping (c, p) adds to the objective: affinities, less a penalty per conflict."""
+    if chosen[c, p]:
+        return penalty * (load[c] + copies[p] - 2) - gain[c, p]
+    return gain[c, p] - penalty * (load[c] + copies[p])
+
+
+@njit(cache=True, nogil=True)
+def worth(gain, chosen, load, copies, penalty, often, blame, c, p):  # type: ignore[no-untyped-def]
+    """`delta` as the search sees it: moves that gain nothing pay for their history."""
+    g = delta(gain, chosen, load, copies, penalty, c, p)
     return g if g > 0.0 else g - blame * often[c, p]
 
 
 @njit(cache=True, nogil=True)
-def best_vertex(gain, chosen, often, blame, until, now, hope, c):  # type: ignore[no-untyped-def]
+def best_vertex(  # type: ignore[no-untyped-def]
+    gain, chosen, load, copies, penalty, often, blame, until, now, hope, c
+):
     """The best flip in cell c: (piece or -1, its worth).
 
     A vertex that is tabu at ``now`` counts only if it is worth more than ``hope`` (aspiration).
@@ -57,7 +68,7 @@ def best_vertex(gain, chosen, often, blame, until, now, hope, c):  # type: ignor
     top = -np.inf
     piece = -1
     for p in range(gain.shape[1]):
-        w = worth(gain, chosen, often, blame, c, p)
+        w = worth(gain, chosen, load, copies, penalty, often, blame, c, p)
         if w > top and (until[c, p] <= now or w > hope):
             top = w
             piece = p
@@ -91,9 +102,9 @@ def tabu_search(  # type: ignore[no-untyped-def]
     gain[:] = 0.0
     chosen[:] = False
     until[:] = 0
-    load = np.zeros(cells, np.int32)  # chosen vertices in a cell
-    copies = np.zeros(n, np.int32)  # chosen vertices of a piece
-    holds = np.zeros(cells, np.int64)  # their pieces, added up: the piece where load is 1
+    load = np.zeros(cells, np.int32)
+    copies = np.zeros(n, np.int32)
+    holds = np.zeros(cells, np.int64)  # the pieces of a cell added up: its piece where load is 1
     piece = np.full(cells, -1, np.int64)
     top = np.full(cells, -np.inf)
     stale = np.ones(cells, np.bool_)
@@ -102,15 +113,15 @@ def tabu_search(  # type: ignore[no-untyped-def]
         p = board[c]
         if p >= 0:
             value += gain[c, p]
-            flip(weight, near, penalty, gain, chosen, c, p)
-            load[c] = 1
+            flip(weight, near, gain, chosen, load, copies, c, p)
             holds[c] = p
-            copies[p] = 1
     for c in range(cells):
         if board[c] >= 0:
             gain[:, board[c]] = -np.inf
     best = value
+    strict = penalty  # the penalty now
     conflicts = 0
+    streak = 0  # moves in a row with a conflict, or without one where negative
     idle = 0
     now = 0
     while idle < patience:
@@ -128,40 +139,44 @@ def tabu_search(  # type: ignore[no-untyped-def]
                     continue
                 if stale[x]:
                     piece[x], top[x] = best_vertex(
-                        gain, chosen, often, blame, until, np.int64(1 << 40), hope, x
+                        gain, chosen, load, copies, strict, often, blame, until, FOREVER, hope, x
                     )
                     stale[x] = False
                 if top[x] > high:
                     q = piece[x]
                     w = top[x]
                     if until[x, q] > now and w <= hope:
-                        q, w = best_vertex(gain, chosen, often, blame, until, now, hope, x)
+                        q, w = best_vertex(
+                            gain, chosen, load, copies, strict, often, blame, until, now, hope, x
+                        )
                     if w > high:
                         high = w
                         c = x
                         p = q
             if c < 0:
                 break
-        sign = -1 if chosen[c, p] else 1
-        value += sign * gain[c, p]
-        conflicts += load[c] + copies[p] if sign > 0 else 2 - load[c] - copies[p]
-        load[c] += sign
-        copies[p] += sign
-        holds[c] += sign * p
+        value += gain[c, p] if not chosen[c, p] else -gain[c, p]
+        conflicts += 2 - load[c] - copies[p] if chosen[c, p] else load[c] + copies[p]
+        holds[c] += -p if chosen[c, p] else p
         until[c, p] = now + tenure + below(state, tenure)
-        flip(weight, near, penalty, gain, chosen, c, p)
+        flip(weight, near, gain, chosen, load, copies, c, p)
         stale[c] = True
         for d in range(4):
             if near[c, d] >= 0:
                 stale[near[c, d]] = True
-        for x in range(cells):  # the worth of p has changed in every cell
+        for x in range(cells):  # the number of copies of p matters in every cell
             if not stale[x]:
-                w = worth(gain, chosen, often, blame, x, p)
+                w = worth(gain, chosen, load, copies, strict, often, blame, x, p)
                 if piece[x] == p and w < top[x]:
                     stale[x] = True
                 elif w > top[x]:
                     piece[x] = p
                     top[x] = w
+        streak = max(streak, 0) + 1 if conflicts > 0 else min(streak, 0) - 1
+        if streak == LENIENCE or (streak == -LENIENCE and strict > penalty):
+            strict *= 2.0 if streak > 0 else 0.5
+            streak = 0
+            stale[:] = True
         if conflicts == 0 and value > best + EPS:
             best = value
             idle = 0
