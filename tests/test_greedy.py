@@ -101,20 +101,18 @@ def test_clear_dissimilarities_are_solved(grid):
     assert np.array_equal(p.board(), truth)
 
 
-def test_the_pool_is_refilled_among_what_is_left():
-    # 0-1-2-3 in a row, but 9 hijacks the right side of 1: only without 9 are 1 and 2 buddies
-    truth = np.arange(4).reshape(1, 4)
-    d = np.full((4, 5, 5), 10.0, dtype=np.float32)
-    d[:, :4, :4] = dissimilarities(truth)
-    d[1, 1, 4] = 0.5  # 1 would like 4 on its right
-    d[3, 4, 0] = 0.1  # 4 would rather have 0 on its left
-    d[1, 0, 1] = 0.05
-    p = Placer(d, np.ones((1, 4), dtype=np.bool_), np.array([0, EMPTY, EMPTY, EMPTY]))
-    assert p._buddy(1, 1) == -1
-    while p.place_next():
-        pass
-    assert p.board()[0, :2].tolist() == [0, 1]
-    assert (p.board() != EMPTY).all()
+def test_the_pool_is_refilled_with_best_buddies_among_what_is_left():
+    d = np.full((4, 4, 4), 10.0, dtype=np.float32)
+    d[1, 0, [3, 1, 2]] = 0.1, 1.0, 5.0  # the right side of 0 likes 3, which lies already, then 1
+    d[1, 3, [1, 2]] = 0.5, 5.0  # the right side of 3 likes 1, and more than 0 does
+    d[3, 1, [0, 3, 2]] = 1.0, 1.001, 9.0  # but the left side of 1 likes 0
+    d[3, 3, 2] = 0.05
+    p = Placer(d, np.ones((2, 2), dtype=np.bool_), np.array([0, EMPTY, 3, EMPTY]))
+    assert p._buddy(0, 1) == p._buddy(3, 1) == -1
+    p.place_next()
+    assert p.board().tolist() == [[0, 1], [3, EMPTY]]
+    k, piece = best_fit(d, p.second, np.array([[-1, -1, -1, 0], [-1, -1, -1, 3]]), np.array([1, 2]))
+    assert (k, piece) == (1, 1)  # without the buddies' right of way 1 would lie beside 3
 
 
 def test_cells_cut_off_by_blocked_ones_are_filled():
