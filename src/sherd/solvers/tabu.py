@@ -23,7 +23,7 @@ SHORTEST = 30
 class TabuParams:
     """Chosen on held-out photographs, 7×10 pieces with 2 and 4 px missing."""
 
-    starts: int = 300
+    starts: int = 1000
     """Starts of the search; its memory of the earlier ones says where the next begins."""
     patience: float = 0.5
     """Moves without a better solution that end a start, per piece; at least `SHORTEST`."""

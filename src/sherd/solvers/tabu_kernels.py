@@ -24,6 +24,8 @@ EPS = 1e-5
 LENIENCE = 10
 """After so many moves in a row with a conflict the penalty doubles, without one it halves."""
 
+EXACT, BOUND, STALE = 0, 1, 2
+"""What is known of a cell's best flip: itself, an upper bound of its worth, or nothing."""
 FOREVER = np.int64(1 << 40)
 """A time at which nothing is tabu."""
 
@@ -96,7 +98,7 @@ def tabu_search(  # type: ignore[no-untyped-def]
 
     Writes the best one-to-one solution to ``board`` (-1 = empty) and returns its objective.
     ``shut[c]``: the cell is pinned or blocked. The best flip of every cell is kept in ``piece``
-    and ``top`` and searched anew only where gains have changed.
+    and ``top`` and searched anew only where it may have changed.
     """
     cells, n = gain.shape
     gain[:] = 0.0
@@ -107,7 +109,7 @@ def tabu_search(  # type: ignore[no-untyped-def]
     holds = np.zeros(cells, np.int64)  # the pieces of a cell added up: its piece where load is 1
     piece = np.full(cells, -1, np.int64)
     top = np.full(cells, -np.inf)
-    stale = np.ones(cells, np.bool_)
+    known = np.full(cells, STALE, np.int8)
     value = 0.0
     for c in range(cells):
         p = board[c]
@@ -134,25 +136,46 @@ def tabu_search(  # type: ignore[no-untyped-def]
             c = first[0]
             p = first[1]
         else:
-            for x in range(cells):
-                if shut[x]:
-                    continue
-                if stale[x]:
-                    piece[x], top[x] = best_vertex(
-                        gain, chosen, load, copies, strict, often, blame, until, FOREVER, hope, x
-                    )
-                    stale[x] = False
-                if top[x] > high:
-                    q = piece[x]
-                    w = top[x]
-                    if until[x, q] > now and w <= hope:
-                        q, w = best_vertex(
-                            gain, chosen, load, copies, strict, often, blame, until, now, hope, x
+            for late in (False, True):  # what is only a bound comes last: it seldom matters
+                for x in range(cells):
+                    if shut[x] or (known[x] == BOUND) != late or (late and top[x] <= high):
+                        continue
+                    if known[x] != EXACT:
+                        piece[x], top[x] = best_vertex(
+                            gain,
+                            chosen,
+                            load,
+                            copies,
+                            strict,
+                            often,
+                            blame,
+                            until,
+                            FOREVER,
+                            hope,
+                            x,
                         )
-                    if w > high:
-                        high = w
-                        c = x
-                        p = q
+                        known[x] = EXACT
+                    if top[x] > high:
+                        q = piece[x]
+                        w = top[x]
+                        if until[x, q] > now and w <= hope:
+                            q, w = best_vertex(
+                                gain,
+                                chosen,
+                                load,
+                                copies,
+                                strict,
+                                often,
+                                blame,
+                                until,
+                                now,
+                                hope,
+                                x,
+                            )
+                        if w > high:
+                            high = w
+                            c = x
+                            p = q
             if c < 0:
                 break
         value += gain[c, p] if not chosen[c, p] else -gain[c, p]
@@ -160,23 +183,25 @@ def tabu_search(  # type: ignore[no-untyped-def]
         holds[c] += -p if chosen[c, p] else p
         until[c, p] = now + tenure + below(state, tenure)
         flip(weight, near, gain, chosen, load, copies, c, p)
-        stale[c] = True
+        known[c] = STALE
         for d in range(4):
             if near[c, d] >= 0:
-                stale[near[c, d]] = True
-        for x in range(cells):  # the number of copies of p matters in every cell
-            if not stale[x]:
-                w = worth(gain, chosen, load, copies, strict, often, blame, x, p)
-                if piece[x] == p and w < top[x]:
-                    stale[x] = True
-                elif w > top[x]:
-                    piece[x] = p
-                    top[x] = w
+                known[near[c, d]] = STALE
+        alone = chosen[c, p] and copies[p] == 1  # then p can only have lost worth elsewhere
+        for x in range(cells):
+            if known[x] == STALE or (alone and piece[x] != p):
+                continue
+            w = worth(gain, chosen, load, copies, strict, often, blame, x, p)
+            if piece[x] == p and w < top[x]:
+                known[x] = BOUND
+            elif w > top[x]:
+                piece[x] = p
+                top[x] = w
         streak = max(streak, 0) + 1 if conflicts > 0 else min(streak, 0) - 1
         if streak == LENIENCE or (streak == -LENIENCE and strict > penalty):
             strict *= 2.0 if streak > 0 else 0.5
             streak = 0
-            stale[:] = True
+            known[:] = STALE
         if conflicts == 0 and value > best + EPS:
             best = value
             idle = 0
