@@ -68,8 +68,8 @@ class Evolution:
         ``start`` is a flat board to go on from (see `Problem.from_board`).
         """
         p, q = self.problem, self.params
-        if p.n == 1 or bool((p.world.fixed | (p.start >= 0)).all()):
-            return self._trivial(progress)
+        if p.world.fixed[: p.cells].all():
+            return self._nothing_to_search(progress)
         islands = [_Island(p, q, int(rng.integers(2**63)), start) for _ in range(q.islands)]
         children = max(2, min(40, ROUND_WORK // p.cells))
         best, board, since, number = float("-inf"), p.start, 0, 0
@@ -93,14 +93,12 @@ class Evolution:
                 number += 1
         return p.to_board(board), best
 
-    def _trivial(self, progress: Progress) -> tuple[np.ndarray, float]:
+    def _nothing_to_search(self, progress: Progress) -> tuple[np.ndarray, float]:
+        """Every cell is pinned or blocked."""
         p = self.problem
-        board = p.start.copy()
-        loose = np.setdiff1d(np.arange(p.n), board)
-        free = np.flatnonzero((board < 0) & ~p.world.fixed)
-        board[free[: len(loose)]] = loose[: len(free)]
-        progress(p.to_board(board), 0.0, 0)
-        return p.to_board(board), 0.0
+        score = float(full_score(p.world, p.start))
+        progress(p.to_board(p.start), score, 0)
+        return p.to_board(p.start), score
 
 
 class _Island:
@@ -157,7 +155,11 @@ def _migrate(islands: list[_Island]) -> None:
     best = [(i.boards[0].copy(), float(i.scores[0])) for i in islands]
     for k, island in enumerate(islands):
         board, score = best[k - 1]
-        if score <= island.scores[-1] or (island.boards == board).all(axis=1).any():
+        cells = island.problem.cells  # the order of the pool makes no other board
+        if (
+            score <= island.scores[-1]
+            or (island.boards[:, :cells] == board[:cells]).all(axis=1).any()
+        ):
             continue
         at = int(np.searchsorted(-island.scores, -score))
         island.boards[at + 1 :] = island.boards[at:-1].copy()

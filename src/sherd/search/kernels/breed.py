@@ -50,19 +50,30 @@ def regrow(w, parents, bonus, board, cell, keep, floating, noise, state):  # typ
             frame[s] = board[c]
         elif w.fixed[c]:
             frame[s] = -2
-    if last_row < 0:
-        piece = below(state, len(cell))
-        if floating:
-            frame[rows * stride + cols] = piece
-        else:
-            start = below(state, rows * cols)
-            for k in range(rows * cols):
-                c = (start + k) % (rows * cols)
-                if not w.fixed[c]:
-                    frame[(c // cols + 1) * stride + c % cols + 1] = piece
-                    break
+    if last_row < 0 and floating:
+        frame[rows * stride + cols] = below(state, len(cell))
     top, left = grow(w, parents, bonus, frame, floating, noise, state)
     frame_to_board(w, frame, top, left, board, cell)
+
+
+@njit(cache=True, nogil=True)
+def _flood(w, board, threshold, first, label, number, part):  # type: ignore[no-untyped-def]
+    """Label what links above ``threshold`` hold to cell ``first``; its cells, in ``part``."""
+    label[first] = number
+    part[0] = first
+    size, done = 1, 0
+    while done < size:
+        s = part[done]
+        done += 1
+        for d in range(4):
+            x = w.near[s, d]
+            if x < 0 or board[x] < 0 or label[x] >= 0:
+                continue
+            if w.at[d, board[s], board[x]] > threshold:
+                label[x] = number
+                part[size] = x
+                size += 1
+    return size
 
 
 @njit(cache=True, nogil=True)
@@ -70,31 +81,71 @@ def largest_part(w, board, threshold, keep):  # type: ignore[no-untyped-def]
     """Mark in ``keep`` the largest part of the board held together by links above ``threshold``."""
     cells = w.rows * w.cols
     label = np.full(cells, -1, np.int32)
-    stack = np.empty(cells, np.int32)
-    best, most, labels = -1, 0, 0
+    part = np.empty(cells, np.int32)
+    best, most = -1, 0
     for c in range(cells):
-        if label[c] >= 0 or board[c] < 0:
-            continue
-        label[c] = labels
-        stack[0] = c
-        count, size = 1, 0
-        while count > 0:
-            count -= 1
-            s = stack[count]
-            size += 1
-            for d in range(4):
-                x = w.near[s, d]
-                if x < 0 or board[x] < 0 or label[x] >= 0:
-                    continue
-                if w.at[d, board[s], board[x]] > threshold:
-                    label[x] = labels
-                    stack[count] = x
-                    count += 1
-        if size > most:
-            best, most = labels, size
-        labels += 1
+        if label[c] < 0 and board[c] >= 0:
+            size = _flood(w, board, threshold, c, label, c, part)
+            if size > most:
+                best, most = c, size
     for c in range(cells):
         keep[c] = label[c] == best or w.fixed[c]
+
+
+@njit(cache=True, nogil=True)
+def carry_part(w, board, threshold, keep, state):  # type: ignore[no-untyped-def]
+    """Carry a random part to another place of an anchored board and mark it in ``keep``.
+
+    The place is one of those where fewest pieces of the part fall on fixed cells; these few are
+    dropped. A part that holds a pin stays. Every other time, what is linked elsewhere is kept as
+    well: behind blocked cells it may be right already. The rest is left for `regrow`.
+    """
+    rows, cols = w.rows, w.cols
+    label = np.full(rows * cols, -1, np.int32)
+    part = np.empty(rows * cols, np.int32)
+    keep[:] = w.fixed
+    c = below(state, rows * cols)
+    if board[c] < 0:
+        return
+    size = _flood(w, board, threshold, c, label, 0, part)
+    r0, r1, c0, c1 = rows, -1, cols, -1
+    pinned = False
+    for c in part[:size]:
+        pinned = pinned or w.fixed[c]
+        r0, r1 = min(r0, c // cols), max(r1, c // cols)
+        c0, c1 = min(c0, c % cols), max(c1, c % cols)
+    fewest, ties, by = size, 0, 0
+    if not pinned:
+        for dr in range(-r0, rows - r1):
+            for dc in range(-c0, cols - c1):
+                if dr == 0 and dc == 0:
+                    continue
+                lost = 0
+                for c in part[:size]:
+                    if w.fixed[c + dr * cols + dc]:
+                        lost += 1
+                        if lost > fewest:
+                            break
+                if lost < fewest:
+                    fewest, ties = lost, 0
+                if lost == fewest:
+                    ties += 1
+                    if below(state, ties) == 0:
+                        by = dr * cols + dc
+    pieces = board[part[:size]]
+    if below(state, 2) == 0:
+        for c in range(rows * cols):
+            if board[c] < 0 or label[c] >= 0:
+                continue
+            for d in range(4):
+                x = w.near[c, d]
+                if x >= 0 and board[x] >= 0 and w.at[d, board[c], board[x]] > threshold:
+                    keep[c] = True
+    for k in range(size):
+        x = part[k] + by
+        if not w.fixed[x]:
+            board[x] = pieces[k]
+            keep[x] = True
 
 
 @njit(cache=True, nogil=True)

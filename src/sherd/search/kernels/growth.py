@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .random import gumbel
+from .random import below, gumbel
 
 NEVER = -1e30
 
@@ -83,11 +83,26 @@ def any_choice(w, frame, used, slot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def unreached(w, frame, state):  # type: ignore[no-untyped-def]
+    """A random free slot of the board in a frame that does not float, -1 = none."""
+    cells = w.rows * w.cols
+    first = below(state, cells)
+    for k in range(cells):
+        c = (first + k) % cells
+        slot = (c // w.cols + 1) * (2 * w.cols + 1) + c % w.cols + 1
+        if frame[slot] == -1:
+            return slot
+    return -1
+
+
+@njit(cache=True, nogil=True)
 def grow(w, parents, bonus, frame, floating, noise, state):  # type: ignore[no-untyped-def]
     """Fill ``frame`` (flat, ``(2·rows+1)·(2·cols+1)``; -1 free, -2 blocked) from what it holds.
 
     ``parents (m, 4, n)``: for each parent board, the piece at side d of q; an adjacency that a
-    parent contains gains ``bonus`` nats. Returns (top, left): where the finished board begins.
+    parent contains gains ``bonus`` nats. A frame that does not float is begun by a random piece
+    wherever nothing laid can be reached: on an empty board, behind blocked cells. Returns (top,
+    left): where the finished board begins.
     """
     n = w.at.shape[1]
     rows, cols = w.rows, w.cols
@@ -138,9 +153,9 @@ def grow(w, parents, bonus, frame, floating, noise, state):  # type: ignore[no-u
                 best_lead = lead[s]
                 best_slot = s
             i += 1
-        if best_slot < 0:
-            if count == 0:
-                break  # no cell left: the rest of the pieces stay out
+        if best_slot >= 0:
+            j = pick[best_slot]
+        elif count > 0:
             most = -1  # lists are used up: take the slot with most neighbours, look at all pieces
             for i in range(count):
                 s = open_slots[i]
@@ -153,7 +168,12 @@ def grow(w, parents, bonus, frame, floating, noise, state):  # type: ignore[no-u
                     best_slot = s
             j = any_choice(w, frame, used, best_slot)
         else:
-            j = pick[best_slot]
+            best_slot = -1 if floating else unreached(w, frame, state)
+            if best_slot < 0:
+                break  # no cell left: the rest of the pieces stay out
+            j = below(state, n)  # nothing says which piece belongs there
+            while used[j]:
+                j = (j + 1) % n
         frame[best_slot] = j
         used[j] = True
         left_over -= 1
@@ -176,7 +196,7 @@ def grow(w, parents, bonus, frame, floating, noise, state):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True)
 def frame_to_board(w, frame, top, left, board, cell):  # type: ignore[no-untyped-def]
-    """Read the board out of a frame. Pieces not in it go to the pool, then to free cells."""
+    """Read the board out of a grown frame. Pieces that are not in it go to the pool."""
     rows, cols = w.rows, w.cols
     stride = 2 * cols + 1
     cell[:] = -1
@@ -188,19 +208,11 @@ def frame_to_board(w, frame, top, left, board, cell):  # type: ignore[no-untyped
                 board[r * cols + c] = p
                 cell[p] = r * cols + c
     k = rows * cols
-    free = 0
     for p in range(len(cell)):
-        if cell[p] >= 0:
-            continue
-        if k < len(board):
+        if cell[p] < 0:
             board[k] = p
             cell[p] = k
             k += 1
-        else:  # a cell that growth could not reach, behind blocked ones
-            while board[free] >= 0 or w.fixed[free]:
-                free += 1
-            board[free] = p
-            cell[p] = free
 
 
 @njit(cache=True, nogil=True)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .breed import largest_part, move_blocks, open_region, regrow, settle, weak_cell
+from .breed import (
+    carry_part,
+    largest_part,
+    move_blocks,
+    open_region,
+    regrow,
+    settle,
+    weak_cell,
+)
 from .growth import neighbours_of
 from .moves import EPS
 from .random import below, uniform
@@ -59,7 +67,11 @@ def breed(w, noise, bonus, spread, children, state, boards, scores, tally):  # t
             keep[:] = w.fixed
             regrow(w, parents, bonus, board, cell, keep, True, noise, state)
         elif kind == ROUND:
-            largest_part(w, board, spread * uniform(state), keep)
+            threshold = spread * uniform(state)
+            if w.anchored and below(state, 2) == 0:  # an anchored board does not float by itself
+                carry_part(w, board, threshold, keep, state)
+            else:
+                largest_part(w, board, threshold, keep)
             regrow(w, nobody, 0.0, board, cell, keep, True, noise, state)
         elif kind == REGION:
             keep[:] = True
@@ -76,7 +88,7 @@ def breed(w, noise, bonus, spread, children, state, boards, scores, tally):  # t
         tally[kind, 0] += 1
         # A small change replaces its parent, so that variety stays; a new board the weakest.
         target = a if kind >= REGION else size - 1
-        if score <= scores[target] + EPS or _has_twin(boards, scores, board, score):
+        if score <= scores[target] + EPS or _has_twin(w, boards, scores, board, score):
             continue
         if score > scores[0] + EPS:
             tally[kind, 1] += 1
@@ -89,8 +101,10 @@ def breed(w, noise, bonus, spread, children, state, boards, scores, tally):  # t
 
 
 @njit(cache=True, nogil=True)
-def _has_twin(boards, scores, board, score):  # type: ignore[no-untyped-def]
+def _has_twin(w, boards, scores, board, score):  # type: ignore[no-untyped-def]
+    """Is there the same board already? The order of the pool does not count."""
+    cells = w.rows * w.cols
     for b in range(len(boards)):
-        if abs(scores[b] - score) < EPS and np.array_equal(boards[b], board):
+        if abs(scores[b] - score) < EPS and np.array_equal(boards[b, :cells], board[:cells]):
             return True
     return False

@@ -152,7 +152,7 @@ def block_exchange(board, cell, a, b, height, width, cols):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True)
 def climb(w, board, cell, dirty, state):  # type: ignore[no-untyped-def]
-    """First-improvement Swap-2 and Swap-3 until no candidate swap gains; returns the total gain.
+    """Swap-2 and Swap-3 as long as a cell that is looked at gains; returns the total gain.
 
     Only cells in ``dirty`` (bool, cleared on return) are looked at, and those beside a change.
     For a cell, the candidates are the pieces that its neighbours would like to see there.
