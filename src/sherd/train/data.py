@@ -201,7 +201,8 @@ def _window(
     if not full:
         zoom = low * float(np.exp(rng.uniform(0.0, np.log(max(1.0, cfg.upscale / fit / low)))))
     full = full and zoom == 1.0 and h * w >= 0.5 * size[0] * size[1]
-    h, w = max(2.0, h / zoom), max(2.0, w / zoom)
+    # rounding must not push the window past the picture
+    h, w = min(size[0], max(2.0, h / zoom)), min(size[1], max(2.0, w / zoom))
     y, x = (rng.uniform(0.0, size[0] - h), rng.uniform(0.0, size[1] - w))
     return int(y), int(x), int(h), int(w), full
 
