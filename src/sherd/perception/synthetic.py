@@ -19,7 +19,7 @@ def synthetic_evidence(
     Every pair draws a standard normal; a true pair's is raised so far that it ranks first among
     all n with probability ``top1``. The logits are the exact log-likelihood ratios of that model.
     A share ``plain`` of the pieces (a connected patch, like a sky) says nothing about each other:
-    links between two of them are not raised.
+    all links between two of them, true or not, have a likelihood ratio of 1.
     """
     if not 0.0 < top1 < 1.0 or not 0.0 <= plain < 1.0:
         raise SherdError(f"top1: {top1} must lie between 0 and 1, plain: {plain} in 0 … 1")
@@ -30,10 +30,9 @@ def synthetic_evidence(
     logits = []
     for pair in pairs(identity_board(grid)):
         x = rng.standard_normal((n, n), dtype=np.float32)
-        i, j = pair[~(blank[pair[:, 0]] & blank[pair[:, 1]])].T
-        x[i, j] += np.float32(raise_by)
+        x[pair[:, 0], pair[:, 1]] += np.float32(raise_by)
         x *= np.float32(raise_by)
-        x[np.ix_(blank, blank)] = x.min()
+        x[np.ix_(blank, blank)] = raise_by**2 / 2  # log-ratio 0: that of x is r·x − r²/2
         logits.append(x)
     return from_logits(logits[0], logits[1], source="synthetic")
 
@@ -52,4 +51,5 @@ def _separation(n: int, top1: float) -> float:
 
     if n < 2 or miss(0.0) > 0:
         return 0.0
-    return float(brentq(miss, 0.0, 4.0 + 2.0 * math.sqrt(2.0 * math.log(n))))
+    most = 6.0 + 2.0 * math.sqrt(2.0 * math.log(n))
+    return float(brentq(miss, 0.0, most)) if miss(most) > 0 else most
