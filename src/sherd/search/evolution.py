@@ -17,6 +17,8 @@ from .problem import Problem
 ROUND_WORK = 6000
 """Cells grown in one round of an island: small puzzles get many children a round, large ones few,
 so that a round stays short and a search can be stopped at any moment."""
+EASY = 0.15
+"""Share of the patience that is left when all founders agree."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,11 @@ class Evolution:
         islands = [_Island(p, q, int(rng.integers(2**63)), start) for _ in range(q.islands)]
         children = max(2, min(40, ROUND_WORK // p.cells))
         best, board, since, number = float("-inf"), p.start, 0, 0
+        patience, founded = q.patience, False
         with ThreadPoolExecutor(min(self.threads, q.islands)) as pool:
             # The first boards come one per island and round: a search that is stopped at once
             # has something to show.
-            while since < q.patience:
+            while since < patience:
                 list(pool.map(lambda island: island.advance(children), islands))
                 leader = max(islands, key=lambda island: float(island.scores[0]))
                 since += children * len(islands)
@@ -84,8 +87,11 @@ class Evolution:
                     since = 0
                 if leader.scores[0] > best:
                     best, board = float(leader.scores[0]), leader.boards[0].copy()
-                if not all(island.full for island in islands):
+                if not founded:
                     since = 0
+                    founded = all(island.full for island in islands)
+                    if founded:
+                        patience = _patience(islands, q)
                 elif number % 4 == 3:
                     _migrate(islands)
                 if progress(p.to_board(board), best, number):
@@ -148,6 +154,17 @@ class _Island:
             self.scores,
             self.tally,
         )
+
+
+def _patience(islands: list[_Island], params: EvolutionParams) -> int:
+    """How many fruitless children to wait for: few when boards grown apart agree already.
+
+    Boards that started from different pieces, with different noise, and ended equally good are
+    hardly all wrong in the same way.
+    """
+    scores = np.concatenate([i.scores for i in islands])
+    agreed = float((scores >= scores.max() - params.worth * abs(scores.max())).mean())
+    return max(1, round(params.patience * max(EASY, 1.0 - agreed)))
 
 
 def _migrate(islands: list[_Island]) -> None:

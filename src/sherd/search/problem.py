@@ -10,9 +10,9 @@ from ..perception.evidence import Evidence
 from ..puzzle import EMPTY, Puzzle
 from .kernels.world import World
 
-FULL_LISTS = 300
-"""Up to this many pieces the candidate lists are long; above it they are cut to `SHORT`."""
-LONG, SHORT = 32, 16
+LISTS = 16
+"""Candidates per side. Longer lists find nothing more on held-out photographs and cost time in
+proportion; a slot whose lists are used up looks at all pieces that are left."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def make_problem(evidence: Evidence, puzzle: Puzzle) -> Problem:
     world = World(
         at=at,
         border=np.ascontiguousarray(border),
-        cand=candidates(at, LONG if n <= FULL_LISTS else SHORT),
+        cand=candidates(at, LISTS),
         near=near,
         rim=rim,
         fixed=fixed,
