@@ -32,7 +32,7 @@ from sherd.search.kernels.breed import (
 )
 from sherd.search.kernels.growth import frame_to_board, grow, neighbours_of
 from sherd.search.kernels.moves import EPS, full_score
-from sherd.search.problem import Problem, make_problem
+from sherd.search.problem import Problem, candidates, make_problem
 
 GRIDS = [(1, 1), (1, 2), (1, 7), (6, 1), (2, 2), (4, 5), (5, 3)]
 
@@ -79,10 +79,15 @@ def test_growth_fills_any_board(case: Case, floating: bool, noise: float) -> Non
     assert_valid(case, board, cell)
 
 
+@pytest.mark.parametrize("depth", [1, 2, 32])
 @pytest.mark.parametrize("grid", GRIDS)
-def test_strong_evidence_grows_the_true_board_from_every_piece(grid: tuple[int, int]) -> None:
+def test_strong_evidence_grows_the_true_board_from_every_piece(
+    grid: tuple[int, int], depth: int
+) -> None:
     truth = identity_board(grid)
     problem = make_problem(planted_evidence(grid), blank_puzzle(truth.size, grid))
+    short = problem.world._replace(cand=candidates(problem.world.at, depth))
+    problem = Problem(short, problem.start)
     for piece in range(truth.size):
         board = grown_from(problem, piece, nobody(truth.size), 0.0, 0.0, piece)
         assert np.array_equal(board, truth)
@@ -335,3 +340,16 @@ def test_a_changed_source_drops_all_compiled_kernels(tmp_path: Path) -> None:
     index.write_text("compiled again")
     forget_stale(tmp_path)
     assert index.exists()
+
+
+# --- candidate lists ----------------------------------------------------------------------------
+
+
+@given(st.integers(1, 9), st.integers(1, 12), st.integers(0, 1000))
+def test_candidate_lists_hold_the_best_in_order(n: int, depth: int, seed: int) -> None:
+    at = np.random.default_rng(seed).normal(size=(4, n, n)).astype(np.float32)
+    got = candidates(at, depth)
+    for d in range(4):
+        for q in range(n):
+            best = sorted((j for j in range(n) if j != q), key=lambda j: -at[d, q, j])[:depth]
+            assert got[d, q].tolist() == (best or [-1])
