@@ -229,15 +229,15 @@ def test_migration_keeps_populations_sorted_and_without_twins(
     islands = [
         island(problem, [random_board(problem, rng) for _ in range(4)]) for _ in range(count)
     ]
-    best = [i.boards[0].copy() for i in islands]
-    scores = [float(i.scores[0]) for i in islands]
-    weakest = [float(i.scores[-1]) for i in islands]
-    for _ in range(2):  # the second time every island has its guest already
+    for _ in range(3):
+        best = [(i.boards[0].copy(), float(i.scores[0])) for i in islands]
+        weakest = [float(i.scores[-1]) for i in islands]
         evolution._migrate(islands)
         for k, new in enumerate(islands):
             assert_sound(new)
-            if scores[k - 1] > weakest[k]:
-                assert (new.boards == best[k - 1]).all(axis=1).any()
+            guest, score = best[k - 1]
+            assert (new.boards == guest).all(axis=1).any() == (score >= weakest[k])
+            assert new.scores[0] == max(score, best[k][1])
 
 
 def test_a_guest_that_differs_only_in_the_pool_is_no_guest() -> None:
