@@ -10,7 +10,7 @@ import typer
 
 from .. import __version__
 from ..errors import SherdError
-from . import bench, create, demo, evaluate, solve, systems
+from . import bench, create, demo, evaluate, solve, systems, train
 
 # Plain help: laying it out with rich would double what --help costs.
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("solve", epilog=solve.EXAMPLE)(solve.solve)
 app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
 app.command("systems", epilog=systems.EXAMPLE)(systems.systems)
+app.add_typer(train.app, name="train")
 
 
 def _version(wanted: bool) -> None:

@@ -6,10 +6,10 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -40,6 +40,14 @@ class Clock:
     first_step: int = 0
     trained_from: float = 0.0
     """When training began, 0 while it does not run."""
+
+    def __post_init__(self) -> None:
+        for name, minutes in (("total-minutes", self.total_minutes), ("minutes", self.run_minutes)):
+            if not 0 < minutes < math.inf:
+                raise SherdError(f"{name}: {minutes}; expected more than 0")
+        for name, steps in (("total-steps", self.total_steps), ("steps", self.run_steps)):
+            if steps < 0:
+                raise SherdError(f"{name}: {steps}; expected at least 0 (0 = as many as fit)")
 
     def begin(self) -> None:
         """Training begins now (pictures are loaded); the run's limit counts from ``started``."""
@@ -73,6 +81,15 @@ class Clock:
             return True
         elapsed = time.monotonic() - self.started
         return elapsed + self.reserve_s >= 60.0 * self.run_minutes
+
+
+def pick_device(name: str) -> torch.device:
+    """``cpu``, ``cuda``, or what there is (``auto``)."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
+        raise SherdError(f"device: {name!r} cannot be used here; use auto, cpu or cuda")
+    return torch.device("cuda", 0) if name == "cuda" else torch.device("cpu")
 
 
 def learning_rate(progress: float, peak: float, warm_up: float, floor: float) -> float:
@@ -219,16 +236,26 @@ def unpack_state(
                 }
 
 
-class Metrics:
-    """Appends one JSON object per line, and prints the same."""
+Row = Mapping[str, Any]
+"""One line of metrics: its ``kind``, the ``step``, and figures."""
+Show = Callable[[Row], None]
+"""What sees every row when it has been written: a line on stdout, a display, a file for plots."""
 
-    def __init__(self, path: Path, quiet: bool = False) -> None:
-        self.path, self.quiet = path, quiet
+
+def print_row(row: Row, file: TextIO | None = None) -> None:
+    """``key=value`` on one line of ``file`` (stdout)."""
+    print(" ".join(f"{k}={v}" for k, v in row.items()), file=file, flush=True)
+
+
+class Metrics:
+    """Appends one JSON object per line to a file, and shows it."""
+
+    def __init__(self, path: Path, show: Show = print_row) -> None:
+        self.path, self.show = path, show
 
     def write(self, **values: Any) -> None:
         """Record rounded figures."""
         row = {k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in values.items()}
         with self.path.open("a") as file:
             file.write(json.dumps(row) + "\n")
-        if not self.quiet:
-            print(" ".join(f"{k}={v}" for k, v in row.items()), flush=True)
+        self.show(row)

@@ -27,10 +27,13 @@ from .loop import (
     Average,
     Clock,
     Metrics,
+    Show,
     clip_gradients,
     learning_rate,
     load_shards,
     pack_state,
+    pick_device,
+    print_row,
     save_shards,
     unpack_state,
 )
@@ -197,7 +200,9 @@ def batch_losses(net: MPPN, batch: Batch, recipe: Recipe, generator: torch.Gener
 class Trainer:
     """One run: state, and what is done with it from time to time."""
 
-    def __init__(self, recipe: Recipe, store: Store, device: torch.device, out: Path) -> None:
+    def __init__(
+        self, recipe: Recipe, store: Store, device: torch.device, out: Path, show: Show
+    ) -> None:
         self.recipe, self.store, self.device, self.out = recipe, store, device, out
         self.net = MPPN(recipe.net).to(device)
         self.shadow = copy.deepcopy(self.net).requires_grad_(False)
@@ -210,7 +215,7 @@ class Trainer:
             lr=recipe.lr, betas=(0.9, 0.98), fused=self.fused,
         )  # fmt: skip
         self.average = Average(self.net, recipe.decay)
-        self.metrics = Metrics(out / "metrics.jsonl")
+        self.metrics = Metrics(out / "metrics.jsonl", show)
         self.calibration = Calibration()
         self.figures: dict[str, dict[str, float]] = {}
 
@@ -282,9 +287,9 @@ class Trainer:
 
 def train(
     data: Path, out: Path, recipe: Recipe, clock: Clock, *, device: torch.device,
-    resume: Path | None = None,
+    resume: Path | None = None, show: Show = print_row,
 ) -> Trainer:  # fmt: skip
-    """Train until the clock says stop. Leaves a checkpoint and the network in ``out``."""
+    """Train until the clock says stop. Leaves a checkpoint, the network and metrics in ``out``."""
     if not clock.started:
         clock.started = time.monotonic()
     store = load_store(data, "train", device, limit=recipe.limit, workers=recipe.workers)
@@ -295,7 +300,7 @@ def train(
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):  # initial weights and dropout, nobody else's
         torch.manual_seed(recipe.seed)
-        run = Trainer(recipe, store, device, out)
+        run = Trainer(recipe, store, device, out, show)
         if resume is not None:
             run.resume(resume, clock)
         cells = cut_cells(val, CELLS, recipe.val_images, device, recipe.workers)
@@ -354,17 +359,22 @@ def _loop(run: Trainer, clock: Clock, cells: list[Puzzles]) -> None:
             count = 0
 
 
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
-        raise SherdError(f"device: {name!r} cannot be used here; use auto, cpu or cuda")
-    return torch.device("cuda", 0) if name == "cuda" else torch.device("cpu")
+def run_training(
+    data: Path, out: Path, *, minutes: float = 9.0, total_minutes: float = 27.0, steps: int = 0,
+    total_steps: int = 0, resume: Path | None = None, config: Path | None = None,
+    device: str = "auto", show: Show = print_row,
+) -> Trainer:  # fmt: skip
+    """A run as a command line asks for it (see `main` for the options)."""
+    started = time.monotonic()
+    if out.exists() and not out.is_dir():
+        raise SherdError(f"{out}: is a file; --out must name a folder")
+    recipe = read_recipe(config)
+    clock = Clock(total_minutes, minutes, total_steps, steps, recipe.reserve_s, started=started)
+    return train(data, out, recipe, clock, device=pick_device(device), resume=resume, show=show)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line."""
-    started = time.monotonic()
+    """The command line, for machines that have neither typer nor rich."""
     p = argparse.ArgumentParser(prog="python -m sherd.train.perception", description=__doc__)
     p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
     p.add_argument("--out", type=Path, required=True, help="checkpoints, network and metrics")
@@ -375,21 +385,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--resume", type=Path, help="folder of a checkpoint (default: --out's own)")
     p.add_argument("--config", type=Path, help="TOML that overrides the recipe")
     p.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    args = p.parse_args(argv)
     try:
-        recipe = read_recipe(args.config)
-        clock = Clock(
-            args.total_minutes, args.minutes, args.total_steps, args.steps, recipe.reserve_s,
-            started=started,
-        )  # fmt: skip
-        run = train(
-            args.data, args.out, recipe, clock, device=_device(args.device), resume=args.resume
-        )
+        figures = run_training(**vars(p.parse_args(argv))).figures
     except SherdError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    for name, figures in run.figures.items():
-        print(name, " ".join(f"{k}={v:.4f}" for k, v in figures.items()))
+    for name, values in figures.items():
+        print(name, " ".join(f"{k}={v:.4f}" for k, v in values.items()))
     return 0
 
 
