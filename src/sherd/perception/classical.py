@@ -50,8 +50,13 @@ def log_features(pieces: np.ndarray) -> np.ndarray:
     return np.log(out, out=out)
 
 
+def seam_logits(puzzle: Puzzle) -> np.ndarray:
+    """``(2, n, n) float32`` logits that j is right of i, and below i, from the seams alone."""
+    w = weights_at(puzzle.gap).astype(np.float32)
+    return -np.tensordot(log_features(puzzle.pieces), w, axes=([1], [0]))
+
+
 def classical_evidence(puzzle: Puzzle) -> Evidence:
     """Evidence of ``puzzle`` from its seams alone."""
-    w = weights_at(puzzle.gap).astype(np.float32)
-    right, below = -np.tensordot(log_features(puzzle.pieces), w, axes=([1], [0]))
+    right, below = seam_logits(puzzle)
     return from_logits(right, below, source="seams")

@@ -1,7 +1,9 @@
 """A puzzle through the MPPN: fragments in, `Evidence` out, on the CPU.
 
 A cascade keeps it fast: every piece is encoded once, the siamese score is one product for all n²
-pairs, and the pair heads see the best candidates of every row and column only.
+pairs, and the pair heads see the best candidates of every row and column only. Hand-made seam
+evidence is added: it is cheap, compares the outermost pixels exactly, and errs elsewhere than the
+network does.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from torch import Tensor
 
 from ..errors import SherdError
 from ..puzzle import EMPTY, Puzzle
+from .classical import seam_logits
 from .evidence import Evidence, from_logits
 from .mppn.config import MAX_PIECE, MIN_PIECE
 from .mppn.network import PUZZLET_SEAMS, Features
@@ -205,11 +208,13 @@ def perceive(puzzle: Puzzle, model: Model, *, candidates: int = 12, threads: int
         x = encode(puzzle, model)
         pairs = [PairScores(model, x, d, candidates) for d in (0, 1)]
         border = model.net.border_logits(x)[0].numpy()
-    calibration = model.calibration
-    heat = calibration.pair_temperature(puzzle.gap)
-    right, below = (p.logits.numpy() / heat for p in pairs)
+    c = model.calibration
+    side = math.sqrt(puzzle.pieces[0, ..., 0].size)
+    logits = np.stack([p.logits.numpy() for p in pairs]) / c.pair_temperature(puzzle.gap, side)
+    if c.seams:
+        logits += c.seams_weight(puzzle.gap, side) * seam_logits(puzzle)
     return replace(
-        from_logits(right, below, source=source),
-        border=_border(border / calibration.border, puzzle.grid, puzzle.n),
+        from_logits(logits[0], logits[1], source=source),
+        border=c.border_weight * _border(border / c.border, puzzle.grid, puzzle.n),
         puzzlet=Puzzlets(model, x, pairs, threads),
     )

@@ -12,9 +12,10 @@ SYSTEMS: dict[str, str] = {
     "tabu": "sherd.solvers.tabu:Tabu",
     "ga": "sherd.solvers.ga:GA",
     "evolve": "sherd.solvers.evolve:Evolve",
+    "sherd": "sherd.solvers.sherd:Sherd",
 }
 
-DEFAULT = "evolve"
+DEFAULT = "sherd"
 
 
 def solver_class(name: str) -> type[Solver]:

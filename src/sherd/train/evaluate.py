@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..data.cutting import Erode, Geometry, cut
-from ..perception.mppn.config import Calibration
+from ..perception.mppn.config import PIVOT_GAP, Calibration
 from ..perception.mppn.network import MPPN
 from .data import Store
 from .losses import Grid, Pairs, draw_puzzlets, score_pairs, score_puzzlets
@@ -211,7 +211,7 @@ def calibrate(reports: list[CellReport]) -> Calibration:
     x = np.log1p([float(r.cell.geometry.missing) for r in reports])
     y = np.log([best([r.pair_nll]) for r in reports])
     slope = float(np.polyfit(x, y, 1)[0]) if len(set(x.tolist())) > 2 else 0.0
-    level = float(y.mean() - slope * (x.mean() - math.log1p(Calibration.PIVOT)))
+    level = float(y.mean() - slope * (x.mean() - math.log1p(PIVOT_GAP)))
     return Calibration(
         pair=math.exp(level),
         pair_slope=slope,

@@ -11,6 +11,8 @@ from ...errors import SherdError
 
 MIN_PIECE, MAX_PIECE = 24, 128
 """Sides in pixels of the fragments that the network is trained on; others are rescaled."""
+PIVOT_GAP, PIVOT_SIDE = 4.0, 64.0
+"""Gap and side in pixels at which a calibration's figures hold as they stand."""
 
 
 class _FromDict:
@@ -92,31 +94,54 @@ class NetConfig(_FromDict):
 
 @dataclass(frozen=True)
 class Calibration(_FromDict):
-    """Temperatures fitted on validation puzzles: a logit is divided by its temperature."""
+    """What turns logits into evidence, fitted on validation puzzles (``sherd.train.calibrate``).
+
+    Temperatures divide a logit, weights multiply it. Those of pairs follow the gap g and the
+    side s of a piece in pixels: ``x · exp(x_slope · log((1+g)/(1+4)) + x_side · log(s/64))``.
+    """
 
     pair: float = 1.0
-    """Temperature of the pair heads at a gap of ``PIVOT`` pixels."""
+    """Temperature of the pair heads."""
     pair_slope: float = 0.0
-    """d log(temperature) / d log(1 + gap)."""
+    pair_side: float = 0.0
+    seams: float = 0.0
+    """Weight of the hand-made seam evidence that is added to the pair heads'; 0 = left out."""
+    seams_slope: float = 0.0
+    seams_side: float = 0.0
     border: float = 1.0
     """Temperature of the border head."""
+    border_weight: float = 1.0
+    """λ of the border evidence."""
     puzzlet: float = 1.0
     """Temperature of the 2×2 head."""
 
-    PIVOT = 4.0
-
     def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                raise SherdError(f"calibration.{f.name}: {value!r}; expected a number")
         for name in ("pair", "border", "puzzlet"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-                raise SherdError(f"calibration.{name}: {value!r}; expected a positive number")
-        if not math.isfinite(self.pair_slope):
-            raise SherdError(f"calibration.pair_slope: {self.pair_slope!r}; expected a number")
+            if getattr(self, name) <= 0:
+                raise SherdError(
+                    f"calibration.{name}: {getattr(self, name)!r}; expected a positive number"
+                )
+        for name in ("seams", "border_weight"):
+            if getattr(self, name) < 0:
+                raise SherdError(
+                    f"calibration.{name}: {getattr(self, name)!r}; expected at least 0"
+                )
 
-    def pair_temperature(self, gap: float | None) -> float:
+    def pair_temperature(self, gap: float | None, side: float = PIVOT_SIDE) -> float:
         """Temperature of the pair heads for ``gap`` missing pixels (None = unknown)."""
-        if gap is None:
-            return self.pair
-        return self.pair * math.exp(
-            self.pair_slope * (math.log1p(gap) - math.log1p(Calibration.PIVOT))
-        )
+        return self.pair * _tilt(self.pair_slope, self.pair_side, gap, side)
+
+    def seams_weight(self, gap: float | None, side: float = PIVOT_SIDE) -> float:
+        """Weight of the seam evidence for ``gap`` missing pixels (None = unknown)."""
+        return self.seams * _tilt(self.seams_slope, self.seams_side, gap, side)
+
+
+def _tilt(slope: float, per_side: float, gap: float | None, side: float) -> float:
+    gap = PIVOT_GAP if gap is None else gap
+    return math.exp(
+        slope * (math.log1p(gap) - math.log1p(PIVOT_GAP)) + per_side * math.log(side / PIVOT_SIDE)
+    )

@@ -1,0 +1,191 @@
+"""Fit what turns the network's logits into evidence, on validation puzzles.
+
+    python -m sherd.train.calibrate --data DIR
+
+rewrites the ``calibration`` of the shipped network (or of ``--weights``). Temperature of the pair
+heads and weight of the seam evidence minimise the cross-entropy of the true neighbour over photos
+and art; the weight of the border evidence is the one that solves most art puzzles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..data.cutting import Geometry, cut
+from ..data.sets import training_pictures
+from ..perception.classical import seam_logits
+from ..perception.mppn.config import PIVOT_GAP, PIVOT_SIDE, Calibration
+from ..perception.mppn.weights import DEFAULT, Model, load_model
+from ..perception.neural import PairScores, encode
+from ..puzzle import Puzzle, pairs
+from .loop import write_text
+
+PHOTOS = {
+    "7x10, 0 px": Geometry((7, 10), (64, 64), 0),
+    "7x10, 2 px": Geometry((7, 10), (64, 64), 2),
+    "7x10, 4 px": Geometry((7, 10), (64, 64), 4),
+    "7x10, 2 px off each side": Geometry((7, 10), (64, 64), 2, "side"),
+    "7x10, 4 px off each side": Geometry((7, 10), (64, 64), 4, "side"),
+    "14x20 of 28 px, 2 px": Geometry((14, 20), (28, 28), 2),
+}
+ART = Geometry((5, 5), (96, 96), 12, jitter=3)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The questions of one cell: whose neighbour is the true one?"""
+
+    name: str
+    gap: int
+    side: float
+    net: Tensor
+    """``(q, n)`` logits of the pair heads, -1e4 at the asking piece itself."""
+    seams: Tensor
+    """``(q, n)`` logits of the seams."""
+    answer: Tensor
+    """``(q,)``"""
+
+    def logits(self, theta: Tensor) -> Tensor:
+        """Both together, for ``theta``: log-weight, slope and side of the net's, of the seams'."""
+        x = math.log1p(self.gap) - math.log1p(PIVOT_GAP)
+        at = torch.tensor([1.0, x, math.log(self.side / PIVOT_SIDE)])
+        return (theta[:3] @ at).exp() * self.net + (theta[3:] @ at).exp() * self.seams
+
+
+def questions(puzzle: Puzzle, model: Model) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Rows of pair-head logits, of seam logits, and the true neighbours, from all four sides."""
+    assert puzzle.truth is not None
+    with torch.inference_mode():
+        x = encode(puzzle, model)
+        net = np.stack([PairScores(model, x, d, 12).logits.numpy() for d in (0, 1)])
+    seams = seam_logits(puzzle)
+    for d, true in enumerate(pairs(puzzle.truth)):
+        for a, b, (ask, answer) in (
+            (net[d], seams[d], true.T),
+            (net[d].T, seams[d].T, true.T[::-1]),
+        ):
+            yield torch.tensor(a[ask]), torch.tensor(b[ask]), torch.tensor(answer.copy())
+
+
+def sample(name: str, geometry: Geometry, images: list[np.ndarray], model: Model) -> Sample:
+    """All questions of ``images`` cut as ``geometry`` says, pieces shuffled."""
+    parts = []
+    for k, image in enumerate(images):
+        rng = np.random.default_rng(k)
+        puzzle = cut(image, geometry, rng=rng).puzzle.shuffled(rng)
+        parts.extend(questions(puzzle, model))
+    net, seams, answer = (torch.cat(list(p)) for p in zip(*parts, strict=True))
+    side = math.sqrt(math.prod(geometry.fragment))
+    return Sample(name, geometry.missing, side, net, seams, answer)
+
+
+def fit_pairs(samples: list[Sample]) -> Tensor:
+    """``theta (6,)`` of least mean cross-entropy; every sample counts the same."""
+    theta = torch.tensor([-0.3, 0.0, 0.0, -1.3, 0.0, 0.0], requires_grad=True)
+    solver = torch.optim.LBFGS([theta], max_iter=40, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        loss = torch.stack([F.cross_entropy(s.logits(theta), s.answer) for s in samples]).mean()
+        loss.backward()
+        return loss
+
+    solver.step(closure)
+    return theta.detach()
+
+
+def expected_calibration_error(logits: Tensor, answer: Tensor, bins: int = 15) -> float:
+    """Mean gap between the probability of the first choice and how often it is right."""
+    p, choice = logits.softmax(1).max(1)
+    right = (choice == answer).float()
+    which = (p * bins).long().clamp(max=bins - 1)
+    return sum(
+        float((which == b).float().mean() * (p[which == b].mean() - right[which == b].mean()).abs())
+        for b in range(bins)
+        if bool((which == b).any())
+    )
+
+
+def best_border_weight(
+    model: Model, puzzles: list[Puzzle], choices: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+) -> float:
+    """The weight with which most of ``puzzles`` are solved perfectly; the smaller of equals."""
+    from ..perception.neural import perceive
+    from ..puzzle import score_puzzle
+    from ..search.evolution import Evolution
+    from ..search.problem import make_problem
+
+    solved = dict.fromkeys(choices, 0.0)
+    plain = replace(model, calibration=replace(model.calibration, border_weight=1.0))
+    for k, puzzle in enumerate(puzzles):
+        evidence = perceive(puzzle, plain)
+        assert evidence.border is not None
+        for weight in choices:
+            weighed = replace(evidence, border=weight * evidence.border)
+            search = Evolution(make_problem(weighed, puzzle))
+            board, _ = search.run(np.random.default_rng(k), lambda *_: False)
+            scores = score_puzzle(board, puzzle)
+            solved[weight] += scores.perfect + 1e-3 * scores.absolute
+    for weight, count in solved.items():
+        print(f"border weight {weight}: {int(count)} of {len(puzzles)} perfect")
+    return max(choices, key=lambda w: solved[w])
+
+
+def main() -> None:
+    """Fit, print, and rewrite the calibration."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
+    args = parser.parse_args()
+    model = load_model(args.weights)
+    photos = [p.read() for p in training_pictures("photos-val", args.data)]
+    art = [p.read() for p in training_pictures("art5-val", args.data)]
+    samples = [sample(name, geometry, photos, model) for name, geometry in PHOTOS.items()]
+    samples.append(sample("art", ART, art, model))
+    theta = fit_pairs(samples)
+    for s in samples:
+        logits = s.logits(theta)
+        top = float((logits.argmax(1) == s.answer).float().mean())
+        print(
+            f"{s.name}: top-1 {100 * top:.1f} %, "
+            f"{float(F.cross_entropy(logits, s.answer)):.3f} nats, "
+            f"calibration error {expected_calibration_error(logits, s.answer):.4f}"
+        )
+    net, seams = theta[:3].tolist(), theta[3:].tolist()
+    calibration = replace(
+        model.calibration,
+        pair=math.exp(-net[0]),
+        pair_slope=-net[1],
+        pair_side=-net[2],
+        seams=math.exp(seams[0]),
+        seams_slope=seams[1],
+        seams_side=seams[2],
+    )
+    model = replace(model, calibration=calibration)
+    rngs = [np.random.default_rng(k) for k in range(len(art))]
+    puzzles = [
+        cut(image, ART, rng=rng).puzzle.shuffled(rng) for image, rng in zip(art, rngs, strict=True)
+    ]
+    calibration = replace(calibration, border_weight=best_border_weight(model, puzzles))
+    write_calibration(args.weights / "mppn.json", calibration)
+
+
+def write_calibration(path: Path, calibration: Calibration) -> None:
+    """Put ``calibration`` into the description of a network."""
+    about = json.loads(path.read_text())
+    about["calibration"] = {k: round(v, 4) for k, v in calibration.asdict().items()}
+    write_text(path, json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
