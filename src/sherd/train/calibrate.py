@@ -79,7 +79,7 @@ def questions(puzzle: Puzzle, model: Model) -> Iterator[tuple[Tensor, Tensor, Te
 
 def sample(name: str, geometry: Geometry, images: list[np.ndarray], model: Model) -> Sample:
     """All questions of ``images`` cut as ``geometry`` says, pieces shuffled."""
-    parts = []
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
     for k, image in enumerate(images):
         rng = np.random.default_rng(k)
         puzzle = cut(image, geometry, rng=rng).puzzle.shuffled(rng)
