@@ -7,7 +7,8 @@ The *cascade* lets the pair heads see the 12 best candidates of every row and co
 photographs that come with scikit-image (scaled to the size a puzzle needs, so that large puzzles
 are softer than real photographs of that size). Every line is a process of its own on at most two
 cores; a small puzzle is solved first, so that no time includes compiling or reading weights.
-Figures are means over the puzzles. CPU seconds count all threads and hardly feel a busy machine.
+Figures are means over the puzzles. *others* is what other processes used of the machine meanwhile,
+in cores: more than a little, and the seconds mean nothing.
 """
 
 from __future__ import annotations
@@ -41,6 +42,16 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
+def busy() -> float:
+    """Seconds that all cores together have worked since the machine started (0 where unknown)."""
+    try:
+        with open("/proc/stat") as file:
+            user, nice, system, _, _, irq, soft, steal = map(int, file.readline().split()[1:9])
+    except OSError:
+        return 0.0
+    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(pieces: int, candidates: int, repeats: int, seed: int) -> dict[str, float]:
     """Solve every picture and average; ``candidates`` per row and column go to the pair heads."""
     from skimage import data
@@ -59,12 +70,15 @@ def measure(pieces: int, candidates: int, repeats: int, seed: int) -> dict[str, 
         for number, name in enumerate(PICTURES):
             whole = cut(getattr(data, name)(), Geometry(grid, (side, side), gap), fit="crop")
             puzzle = whole.puzzle.shuffled(np.random.default_rng([seed, number]))
-            began = time.process_time()
+            began, own, all_cores = time.perf_counter(), time.process_time(), busy()
             result = solver.solve(puzzle, seed=seed + k)
+            cpu = time.process_time() - own
+            others = (busy() - all_cores - cpu) / (time.perf_counter() - began)
             runs.append(
                 {
                     **{s: result.timings[s] for s in ("perception", "search", "total")},
-                    "cpu": time.process_time() - began,
+                    "cpu": cpu,
+                    "others": max(0.0, others),
                     "neighbor": score_puzzle(result.board, puzzle).neighbor,
                 }
             )
@@ -89,7 +103,7 @@ def line(pieces: int, mode: str, x: dict[str, float]) -> str:
     return (
         f"{pieces:6d}  {mode:9s}  {x['runs']:4.0f}  {x['perception']:10.2f}  {x['search']:8.2f}  "
         f"{x['total']:7.2f}  {x['cpu']:6.2f}  {x['peak']:8.0f}  {x['above']:9.0f}  "
-        f"{100 * x['neighbor']:8.1f}"
+        f"{100 * x['neighbor']:8.1f}  {x['others']:6.1f}"
     )
 
 
@@ -115,7 +129,7 @@ def main() -> None:
     sizes = [known[size] for size in wanted]
     print(
         "pieces  mode       runs  perception    search    total   CPU s  peak MiB  above MiB  "
-        "Neighbor"
+        "Neighbor  others"
     )
     both = {}
     for pieces in sizes:
