@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -314,3 +319,35 @@ def test_bad_arguments_are_one_line(
     assert message in printed.err
     assert not fake.exists()
     assert not (tmp_path / "out").exists()
+
+
+def test_workers_end_when_their_parent_is_killed() -> None:
+    script = (
+        "import multiprocessing as mp, os, time\n"
+        "from sherd.bench.worker import start\n"
+        "def work(q):\n"
+        "    start({}); q.put(os.getpid()); time.sleep(600)\n"
+        "if __name__ == '__main__':\n"
+        "    q = mp.get_context('fork').Queue()\n"
+        "    mp.get_context('fork').Process(target=work, args=(q,)).start()\n"
+        "    print(q.get(), flush=True); time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    for _ in range(600):
+        if not _alive(worker):
+            return
+        time.sleep(0.1)
+    os.kill(worker, signal.SIGKILL)
+    pytest.fail("the worker outlived its parent")
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -59,9 +61,17 @@ def start(systems: dict[str, str]) -> None:
     """Begin a worker process. ``systems`` is the caller's registry."""
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     from ..solvers import registry
 
     registry.SYSTEMS.update(systems)
+
+
+def _end_with(parent: int) -> None:
+    """Leave when the parent process is gone: killed, it cannot tell its workers."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def run_task(task: Task) -> Record:
