@@ -17,7 +17,7 @@ class Evolve(Solver):
     """Evolutionary search on classical seam evidence."""
 
     name: ClassVar[str] = "evolve"
-    summary: ClassVar[str] = "evolutionary search on hand-made seam evidence (no net)"
+    summary: ClassVar[str] = "Evolutionary search on hand-made seam evidence, without a network."
 
     def perceive(self, puzzle: Puzzle) -> Evidence:
         """The evidence to search on."""

@@ -24,7 +24,7 @@ class Sherd(Evolve):
     """Evolutionary search on the network's evidence."""
 
     name: ClassVar[str] = "sherd"
-    summary: ClassVar[str] = "evolutionary search on the perception network (default)"
+    summary: ClassVar[str] = "Evolutionary search on what the perception network sees."
 
     def __init__(self, model: Model | None = None, candidates: int = 12) -> None:
         self.model = model
