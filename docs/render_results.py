@@ -16,6 +16,7 @@ from sherd.bench.paper import BEST, figures
 
 ROOT = Path(__file__).resolve().parents[1]
 SEEDS = (0, 1, 2)
+DEFAULT_SYSTEM = ("mit60-sherd", "mit60-sherd-side", "art5-test-sherd")
 
 
 def lines(name: str) -> list[dict]:
@@ -51,15 +52,20 @@ def networked() -> str:
         "| puzzles | `sherd`: Perfect / Absolute / Neighbor | Perfect\\* | paper's ERL-MPP |",
         "|---|---|---|---|",
     ]
-    for x in lines("mit60-sherd") + lines("art5-test-sherd"):
+    for x in _default_system():
         what = "photos" if x["protocol"] == "mit" else x["kind"] or "art pictures †"
         theirs = figures(x["protocol"], x["kind"], x["grid"], x["gap"], x["pieces"], BEST)
         assert theirs is not None
+        gap = f"{x['gap']} px" + (" off each side" if x["erode"] == "side" else "")
         rows.append(
-            f"| {x['n']} {what}, {x['grid']}, {x['gap']} px | {_three(x)} "
+            f"| {x['n']} {what}, {x['grid']}, {gap} | {_three(x)} "
             f"| {x['perfect_star']:.1f} | {_three(vars(theirs))} |"
         )
     return "\n".join(rows)
+
+
+def _default_system() -> list[dict]:
+    return [x for name in DEFAULT_SYSTEM for x in lines(name)]
 
 
 def _three(x: dict) -> str:
@@ -69,7 +75,7 @@ def _three(x: dict) -> str:
 
 def blame() -> str:
     """How often a wrong board is the search's fault, at most over the cells."""
-    worst = max(x["search_limited"] for x in lines("mit60-sherd") + lines("art5-test-sherd"))
+    worst = max(x["search_limited"] for x in _default_system())
     return f"{worst:.0f}"
 
 
