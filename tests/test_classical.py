@@ -249,7 +249,7 @@ def test_the_rim_counts() -> None:
     border[0, 1] = border[3, 1] = 3.0  # piece 1 belongs at the top left
     evidence = Evidence(np.zeros((3, 3)), np.zeros((3, 3)), border)
     board = np.array([[1, EMPTY], [EMPTY, 2]])
-    got = confidence(evidence, board)
+    got = confidence(evidence, board, temperature=1.0)
     assert got[0, 0] == pytest.approx(np.exp(6) / (np.exp(6) + 2))
     assert got[1, 1] == pytest.approx(1 / 3)
 

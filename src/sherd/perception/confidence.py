@@ -7,8 +7,15 @@ import numpy as np
 from ..puzzle import EMPTY
 from .evidence import Evidence
 
+TEMPERATURE = 2.0
+"""The four answers about a cell are not independent: on validation puzzles their sum is twice too
+sure. Expected calibration error there (share of a piece's neighbours that are right, art and photos
+with 4 px off each side): 0.03 with the network and 0.10 without, against 0.05 and 0.16 at 1."""
 
-def confidence(evidence: Evidence, board: np.ndarray, temperature: float = 1.0) -> np.ndarray:
+
+def confidence(
+    evidence: Evidence, board: np.ndarray, temperature: float = TEMPERATURE
+) -> np.ndarray:
     """``(M, N)`` probability of each placed piece against all others, its neighbours given.
 
     For a cell the evidence of every piece with the cell's placed neighbours (and rim) is summed;

@@ -17,6 +17,7 @@ from .problem import Problem
 ROUND_WORK = 6000
 """Cells grown in one round of an island: small puzzles get many children a round, large ones few,
 so that a round stays short and a search can be stopped at any moment."""
+LARGE = 300
 EASY = 0.15
 """Share of the patience that is left when all founders agree."""
 
@@ -48,6 +49,11 @@ class EvolutionParams:
             raise SherdError("evolution: noise, bonus, spread and worth may not be negative")
 
 
+def default_params(cells: int) -> EvolutionParams:
+    """Large boards have more local optima: more boards and more patience above `LARGE` cells."""
+    return EvolutionParams(population=16, patience=1200) if cells > LARGE else EvolutionParams()
+
+
 Progress = Callable[[np.ndarray, float, int], bool]
 """``(board (M, N), score, round) -> stop?``, called after every round with the best so far."""
 
@@ -59,7 +65,7 @@ class Evolution:
         self, problem: Problem, params: EvolutionParams | None = None, *, threads: int | None = None
     ) -> None:
         self.problem = problem
-        self.params = params or EvolutionParams()
+        self.params = params or default_params(problem.cells)
         self.threads = threads or default_threads()
 
     def run(

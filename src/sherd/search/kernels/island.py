@@ -23,8 +23,8 @@ CROSS, ROUND, REGION, BLOCKS = 0, 1, 2, 3
 blocks carried to where they would rather be."""
 KINDS = 4
 BLOCK_TRIES = 40
-LARGEST_REGION = 60
-BALANCED = 150
+LARGEST_REGION = 200
+BALANCED = 600
 """Up to this many cells half of the births grow whole boards; beyond, fewer: they cost O(n)."""
 
 
