@@ -259,22 +259,32 @@ def _recolour(x: Tensor, cfg: Augment, rng: np.random.Generator, noise: torch.Ge
     return (x.clamp(0.0, 1.0) * 255.0).round() / 255.0
 
 
-def cut_pieces(pictures: Tensor, geometry: Geometry, rng: np.random.Generator) -> Tensor:
-    """``(b, 3, H, W)`` → ``(b·n, 3, h, w)``, cut as `sherd.data.cutting.cut` does."""
-    b, (h, w) = len(pictures), geometry.fragment
-    corners = np.broadcast_to(geometry.corners(), (b, *geometry.corners().shape))
+def draw_corners(puzzles: int, geometry: Geometry, rng: np.random.Generator) -> np.ndarray:
+    """``(puzzles, n, 2)`` top-left pixel (y, x) of every fragment, jitter included."""
+    corners = np.broadcast_to(geometry.corners(), (puzzles, *geometry.corners().shape))
     if geometry.jitter:
         j = geometry.jitter
         corners = corners + rng.integers(-j, j + 1, size=corners.shape)
-    at = upload(corners, pictures.device)
-    rows = at[:, :, 0, None] + torch.arange(h, device=at.device)  # (b, n, h)
-    cols = at[:, :, 1, None] + torch.arange(w, device=at.device)  # (b, n, w)
-    which = torch.arange(b, device=at.device)[:, None, None, None]
+    return corners
+
+
+def cut_at(pictures: Tensor, corners: Tensor, size: tuple[int, int]) -> Tensor:
+    """Parts of ``pictures (b, c, H, W)`` at ``corners (b, n, 2)``: ``(b·n, c, *size)``."""
+    h, w = size
+    rows = corners[:, :, 0, None] + torch.arange(h, device=corners.device)  # (b, n, h)
+    cols = corners[:, :, 1, None] + torch.arange(w, device=corners.device)  # (b, n, w)
+    which = torch.arange(len(pictures), device=corners.device)[:, None, None, None]
     flat = pictures.permute(0, 2, 3, 1)[which, rows[:, :, :, None], cols[:, :, None, :]]
-    return flat.flatten(0, 1).permute(0, 3, 1, 2)  # (b·n, 3, h, w)
+    return flat.flatten(0, 1).permute(0, 3, 1, 2)
 
 
-def draw_batch(
+def cut_pieces(pictures: Tensor, geometry: Geometry, rng: np.random.Generator) -> Tensor:
+    """``(b, 3, H, W)`` → ``(b·n, 3, h, w)``, cut as `sherd.data.cutting.cut` does."""
+    corners = upload(draw_corners(len(pictures), geometry, rng), pictures.device)
+    return cut_at(pictures, corners, geometry.fragment)
+
+
+def draw_pictures(
     store: Store,
     mix: Sequence[Entry],
     augment: Augment,
@@ -282,11 +292,12 @@ def draw_batch(
     most: int,
     rng: np.random.Generator,
     noise: torch.Generator,
-) -> Batch:
-    """One geometry, and as many puzzles of it as the budget allows.
+) -> tuple[Tensor, Geometry, np.ndarray]:
+    """One geometry, and as many pictures to be cut by it as the budget allows.
 
     ``budget`` counts pieces of 64 px: the encoder's cost grows with a piece's area, the pair
-    heads' with its side. ``most`` caps the number of pieces.
+    heads' with its side. ``most`` caps the number of pieces. Returns ``(b, 3, H, W)`` in 0..1,
+    the geometry, and ``(b,)`` 1 where a picture is whole, else 0.
     """
     weights = np.array([e.weight for e in mix])
     entry = mix[int(rng.choice(len(mix), p=weights / weights.sum()))]
@@ -302,9 +313,19 @@ def draw_batch(
         pictures.append(picture)
         full.append(float(whole))
     x = _recolour(torch.stack(pictures), augment, rng, noise)
-    return Batch(
-        cut_pieces(x, geometry, rng),
-        geometry,
-        puzzles,
-        upload(np.array(full, dtype=np.float32), x.device),
-    )
+    return x, geometry, np.array(full, dtype=np.float32)
+
+
+def draw_batch(
+    store: Store,
+    mix: Sequence[Entry],
+    augment: Augment,
+    budget: float,
+    most: int,
+    rng: np.random.Generator,
+    noise: torch.Generator,
+) -> Batch:
+    """Pieces of as many puzzles of one geometry as the budget allows (see `draw_pictures`)."""
+    x, geometry, full = draw_pictures(store, mix, augment, budget, most, rng, noise)
+    pieces = cut_pieces(x, geometry, rng)
+    return Batch(pieces, geometry, len(x), upload(full, x.device))
