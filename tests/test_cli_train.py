@@ -137,7 +137,7 @@ def test_live_display(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_display_keeps_the_latest() -> None:
     display = cli.TrainDisplay()
-    val = {"kind": "val", "cell": "photo-gap2", "siamese": 0.5}
+    val = {"kind": "val", "cell": "photo-gap2", "base": 0.5}
     display.see({**val, "step": 10, "fused": 0.25})
     display.see({**val, "step": 20, "fused": 0.75})
     display.see(

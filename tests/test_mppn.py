@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sherd.errors import SherdError
+from sherd.perception import classical
 from sherd.perception.evidence import from_logits
 from sherd.perception.mppn.config import Calibration, NetConfig
 from sherd.perception.mppn.encoder import SwinLayer, _axis, _window_mask, pad_pieces
@@ -62,8 +63,9 @@ def test_every_piece_size_and_gap(size):
     f = net.encode(x, torch.tensor([-1.0, 48.0]))
     assert f.embeddings[0].shape[1] == -(-size[1] // 4) * TINY.embed
     assert f.embeddings[1].shape[1] == -(-size[0] // 4) * TINY.embed
-    assert torch.isfinite(net.siamese_score(f, 0)).all()
-    assert torch.isfinite(net.border_logits(f)).all()
+    tokens = net.tokens(f)
+    assert torch.isfinite(net.base(f, tokens, torch.randn(1, 2, 2), 0).score).all()
+    assert torch.isfinite(net.border_logits(f, tokens)).all()
 
 
 def test_batch_does_not_change_a_piece():
@@ -169,9 +171,11 @@ def test_cascade_with_all_candidates_is_the_full_head():
     net = m.net
     scores = []
     i, j = (t.flatten() for t in torch.meshgrid(torch.arange(9), torch.arange(9), indexing="ij"))
+    seams = torch.from_numpy(classical.seam_logits(p))
     for d in (0, 1):
-        _, residual = net.pair(x, i, j, d)
-        scores.append((net.siamese_score(x, d)[0] + residual.view(9, 9)).numpy())
+        base = net.base(x, net.tokens(x), seams[d, None], d)
+        _, residual = net.pair(x, i, j, d, base.rivalry(torch.zeros_like(i), i, j))
+        scores.append((base.score[0] + residual.view(9, 9)).numpy())
     want = from_logits(*scores)
     np.testing.assert_allclose(full.h, want.h, atol=1e-4)
     np.testing.assert_allclose(full.v, want.v, atol=1e-4)
@@ -227,7 +231,9 @@ def test_seam_cache_stays_bounded(monkeypatch):
     monkeypatch.setattr("sherd.perception.neural.CACHED_SEAMS", 5)
     m = model()
     with torch.inference_mode():
-        scores = PairScores(m, encode(puzzle(10), m), 0, 1)
+        x = encode(puzzle(10), m)
+        base = m.net.base(x, m.net.tokens(x), torch.randn(1, 10, 10), 0)
+        scores = PairScores(m, x, base, 0, 1)
         few = len(scores._keys)
         a, _ = scores.seams(np.array([0, 1, 2]), np.array([5, 6, 7]))
         for i in range(9):

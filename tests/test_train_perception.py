@@ -141,20 +141,31 @@ def test_grid_targets():
     assert order[other.board].tolist() == list(range(6))
 
 
+def bases(net, x, puzzles=2):
+    n = len(x.pooled) // puzzles
+    tokens = net.tokens(x, puzzles)
+    return [net.base(x, tokens, torch.randn(puzzles, n, n), d) for d in (0, 1)]
+
+
 def test_true_pairs_are_always_asked_and_each_counts_once():
     net = MPPN(TINY)
     torch.nn.init.normal_(net.pair_1x2.fc3.weight)
     x = net.encode(torch.rand(24, 3, 24, 24), torch.zeros(24))
     grid = Grid.of((3, 4), CPU)
-    pairs = score_pairs(net, x, 0, 2, grid, 3)
-    i = torch.arange(12)
-    _, residual = net.pair(x, i.repeat_interleave(12), i.repeat(12), 0)
-    delta = pairs.fused[0] - pairs.siamese[0].detach()
+    base = bases(net, x)[0]
+    pairs = score_pairs(net, x, base, 0, grid, 3)
+    i, j = torch.arange(12).repeat_interleave(12), torch.arange(12).repeat(12)
+    rivalry = base.rivalry(torch.zeros_like(i), i, j)
+    _, residual = net.pair(x, i, j, 0, rivalry)
+    delta = pairs.fused[0] - pairs.base.score[0].detach()
     asked = delta != 0
     torch.testing.assert_close(delta[asked], residual.view(12, 12)[asked], atol=1e-4, rtol=1e-3)
     for piece, right in enumerate(grid.after[0].tolist()):
         assert right == -1 or asked[piece, right]
     assert asked.sum() < 12 * 12
+    more = score_pairs(net, x, base, 0, grid, 3, ranks=(1, 6, 90))
+    assert more.rows.shape[2] == pairs.rows.shape[2] + 2  # a rank beyond the puzzle is left out
+    torch.testing.assert_close(more.rows[:, :, :4], pairs.rows)
     before = net.siamese.embed[1].weight.grad
     neighbour_loss(pairs.fused, grid, 0).backward()
     assert before is None
@@ -166,7 +177,7 @@ def test_near_right_puzzlets():
     net = MPPN(TINY)
     x = net.encode(torch.rand(24, 3, 24, 24), torch.zeros(24))
     grid = Grid.of((3, 4), CPU).reordered(torch.randperm(12))
-    pairs = [score_pairs(net, x, d, 2, grid, 3) for d in (0, 1)]
+    pairs = [score_pairs(net, x, base, d, grid, 3) for d, base in enumerate(bases(net, x))]
     q = draw_puzzlets(pairs, grid, 20, torch.Generator().manual_seed(0))
     assert q.shape == (2, 20, 8, 4)
     true = q[:, :, 0].reshape(-1, 4)
@@ -261,7 +272,8 @@ def test_it_learns(data, tmp_path):
     cells = cut_cells(store, (replace(CELLS[0], grid=(3, 4), piece=24, gap=0),), 0, CPU, 1)
     first = evaluate(run(data, tmp_path / "a", 1, 60, recipe).shadow, cells, nullcontext())[0]
     last = evaluate(run(data, tmp_path / "b", 60, 60, recipe).shadow, cells, nullcontext())[0]
-    assert last.figures["siamese"] > first.figures["siamese"] + 0.3
+    assert last.figures["puzzlet"] > first.figures["puzzlet"] + 0.3
+    assert last.figures["nll"] < 0.3 * first.figures["nll"]
     assert last.figures["fused"] > first.figures["fused"] + 0.3
     assert last.figures["nll"] < 0.7 * first.figures["nll"]
     assert last.figures["puzzlet"] > 0.3
@@ -277,7 +289,7 @@ def test_command_line(data, tmp_path, capsys):
     )  # fmt: skip
     args = ["--data", str(data), "--config", str(config), "--device", "cpu"]
     assert main([*args, "--out", str(tmp_path / "out"), "--steps", "2", "--minutes", "9"]) == 0
-    assert "photo-gap2 siamese=" in capsys.readouterr().out
+    assert "photo-gap2 base=" in capsys.readouterr().out
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         "metrics.jsonl",
         "mppn.json",

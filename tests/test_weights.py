@@ -64,7 +64,7 @@ def test_damaged(stored):
 
 def test_foreign_and_newer(stored):
     edit(stored, format=99)
-    with pytest.raises(SherdError, match=r"format 99, this version reads 1"):
+    with pytest.raises(SherdError, match=r"format 99, this version reads 2"):
         load_model(stored)
     edit(stored, kind="another")
     with pytest.raises(SherdError, match="no sherd network"):

@@ -148,7 +148,7 @@ class TrainDisplay:
             self._line = f"{row['train']} pictures, {count:.1f} M parameters, on {row['device']}"
         elif kind == "train":
             losses = "  ".join(
-                f"{k} {row[k]:.3f}" for k in row if k in ("loss", "siamese", "fused")
+                f"{k} {row[k]:.3f}" for k in row if k in ("loss", "base", "fused")
             )
             self._line = f"{losses}  lr {row['lr']:.1e}  {row['steps_per_s']:.1f} steps/s"
         elif kind in ("val", "val-all"):

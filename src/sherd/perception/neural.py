@@ -1,9 +1,8 @@
 """A puzzle through the MPPN: fragments in, `Evidence` out, on the CPU.
 
-A cascade keeps it fast: every piece is encoded once, the siamese score is one product for all n²
-pairs, and the pair heads see the best candidates of every row and column only. Hand-made seam
-evidence is added: it is cheap, compares the outermost pixels exactly, and errs elsewhere than the
-network does.
+A cascade keeps it fast: every piece is encoded once, a cheap score (products of embeddings, and
+hand-made seam evidence) ranks all n² pairs, and the pair heads see those only that may be
+neighbours: few where one candidate stands out, many where a plain side could go anywhere.
 """
 
 from __future__ import annotations
@@ -23,11 +22,17 @@ from ..puzzle import EMPTY, Puzzle
 from .classical import seam_logits
 from .evidence import Evidence, from_logits
 from .mppn.config import MAX_PIECE, MIN_PIECE
-from .mppn.network import PUZZLET_SEAMS, Features
+from .mppn.network import PUZZLET_SEAMS, Base, Features
 from .mppn.weights import Model
 
 ENCODE_PIXELS = 16 * 64 * 64
 """Pixels encoded at a time: small enough for the caches."""
+CANDIDATES = 40
+"""Candidates of a side that the pair heads see at most."""
+LEAST = 5
+"""Candidates of a side that the pair heads always see."""
+MARGIN = 6.0
+"""Nats behind the best of its row or column with which a pair is still a candidate."""
 PAIR_TOKENS = 256 * 16
 """Edge positions of pairs that a head sees at a time."""
 CACHED_SEAMS = 400_000
@@ -48,15 +53,20 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def _whole(puzzle: Puzzle) -> Puzzle:
+    """The puzzle without a mask: holes get their fragment's mean colour."""
+    if puzzle.mask is None:
+        return puzzle
+    mask = puzzle.mask[..., None]
+    count = np.maximum(mask.sum((1, 2), keepdims=True), 1)
+    mean = (puzzle.pieces * mask).sum((1, 2), keepdims=True) / count
+    pieces = np.where(mask, puzzle.pieces, np.rint(mean).astype(np.uint8))
+    return replace(puzzle, pieces=pieces, mask=None)
+
+
 def _fragments(puzzle: Puzzle) -> tuple[Tensor, float | None]:
     """``(n, 3, H, W) uint8`` fragments of a size the network knows, and the gap on that scale."""
-    pieces = puzzle.pieces
-    if puzzle.mask is not None:  # a hole gets the fragment's mean colour
-        mask = puzzle.mask[..., None]
-        count = np.maximum(mask.sum((1, 2), keepdims=True), 1)
-        mean = (pieces * mask).sum((1, 2), keepdims=True) / count
-        pieces = np.where(mask, pieces, np.rint(mean).astype(np.uint8))
-    x = torch.from_numpy(np.array(pieces)).permute(0, 3, 1, 2)
+    x = torch.from_numpy(np.array(_whole(puzzle).pieces)).permute(0, 3, 1, 2)
     h, w = puzzle.piece_size
     scale = 1.0
     if min(h, w) < MIN_PIECE:
@@ -84,39 +94,49 @@ def encode(puzzle: Puzzle, model: Model) -> Features:
     return Features.join(parts)
 
 
+def _candidates(score: Tensor, most: int) -> np.ndarray:
+    """Sorted keys ``i·n + j`` of the pairs that the heads should see, by ``score (n, n)``."""
+    n = len(score)
+    k = min(most, n - 1)
+    at = torch.arange(n)[:, None]
+    keys = []
+    for ranked, factor in ((score, (n, 1)), (score.T, (1, n))):
+        best, other = ranked.topk(k, dim=1)
+        close = best >= best[:, :1] - (MARGIN if k < n - 1 else math.inf)
+        close[:, :LEAST] = True
+        keys.append((at * factor[0] + other * factor[1])[close])
+    return torch.unique(torch.cat(keys)).numpy()
+
+
 class PairScores:
     """Fused logits and seam vectors of one direction; the head answers each pair once."""
 
-    def __init__(self, model: Model, x: Features, direction: int, candidates: int) -> None:
-        self._net, self._x, self._direction = model.net, x, direction
+    def __init__(
+        self, model: Model, x: Features, base: Base, direction: int, candidates: int
+    ) -> None:
+        self._net, self._x, self._base, self._direction = model.net, x, base, direction
         self.n = len(x.pooled)
-        self.logits = model.net.siamese_score(x, direction)[0]
-        self.logits.fill_diagonal_(-1e4)
-        k = min(candidates, self.n - 1)
-        rows = self.logits.topk(k, dim=1).indices
-        cols = self.logits.topk(k, dim=0).indices.T
-        at = torch.arange(self.n)[:, None]
-        keys = torch.cat([(at * self.n + rows).flatten(), (cols * self.n + at).flatten()])
-        self._keys = torch.unique(keys).numpy()
-        self._seams, residual = self._ask(self._keys)
-        self._siamese = self.logits
-        self.logits = self.logits.clone()
-        self.logits.view(-1)[torch.from_numpy(self._keys)] += residual
-        self._fused = self.logits.view(-1)[torch.from_numpy(self._keys)]
-        self._candidates = len(self._keys)
-        self._base = (self._keys, self._seams, self._fused)
+        self._cheap = base.score[0]
+        self._keys = _candidates(self._cheap, candidates)
+        self._seams, self._fused = self._ask(self._keys)
+        self.logits = self._cheap.clone()
+        self.logits.view(-1)[torch.from_numpy(self._keys)] = self._fused
+        self._first = (self._keys, self._seams, self._fused)
 
     def _ask(self, keys: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Seam vectors and residual logits of the pairs ``i·n + j``."""
+        """Seam vectors and fused logits of the pairs ``i·n + j``."""
         length = self._x.first[self._direction].shape[1]
         seams = torch.empty(len(keys), self._net.cfg.seam)
-        residual = torch.empty(len(keys))
+        fused = torch.empty(len(keys))
         step = max(1, PAIR_TOKENS // length)
         for start in range(0, len(keys), step):
             part = torch.from_numpy(keys[start : start + step])
-            found = self._net.pair(self._x, part // self.n, part % self.n, self._direction)
-            seams[start : start + step], residual[start : start + step] = found
-        return seams, residual
+            i, j = part // self.n, part % self.n
+            rivalry = self._base.rivalry(torch.zeros_like(i), i, j)
+            found, residual = self._net.pair(self._x, i, j, self._direction, rivalry)
+            seams[start : start + step] = found
+            fused[start : start + step] = self._cheap[i, j] + residual
+        return seams, fused
 
     def seams(self, first: np.ndarray, second: np.ndarray) -> tuple[Tensor, Tensor]:
         """Seam vectors ``(p, seam)`` and fused logits ``(p,)`` of any pairs."""
@@ -124,11 +144,10 @@ class PairScores:
         wanted = np.unique(keys)
         missing = np.setdiff1d(wanted, self._keys, assume_unique=True)
         if len(missing):
-            if len(self._keys) + len(missing) > len(self._base[0]) + CACHED_SEAMS:
-                self._keys, self._seams, self._fused = self._base
+            if len(self._keys) + len(missing) > len(self._first[0]) + CACHED_SEAMS:
+                self._keys, self._seams, self._fused = self._first
                 missing = np.setdiff1d(wanted, self._keys, assume_unique=True)
-            seams, residual = self._ask(missing)
-            fused = self._siamese.reshape(-1)[torch.from_numpy(missing)] + residual
+            seams, fused = self._ask(missing)
             order = np.argsort(np.concatenate([self._keys, missing]))
             take = torch.from_numpy(order)
             self._keys = np.concatenate([self._keys, missing])[order]
@@ -136,6 +155,18 @@ class PairScores:
             self._fused = torch.cat([self._fused, fused])[take]
         at = torch.from_numpy(np.searchsorted(self._keys, keys))
         return self._seams[at], self._fused[at]
+
+
+def score_pairs(
+    puzzle: Puzzle, model: Model, x: Features, tokens: Tensor, candidates: int
+) -> list[PairScores]:
+    """Scores of both directions."""
+    seams = torch.from_numpy(seam_logits(_whole(puzzle)))
+    out = []
+    for d in (0, 1):
+        base = model.net.base(x, tokens, seams[d, None], d)
+        out.append(PairScores(model, x, base, d, candidates))
+    return out
 
 
 def _ratio(logit: np.ndarray, prior: float) -> np.ndarray:
@@ -184,7 +215,9 @@ def _border(logits: np.ndarray, grid: tuple[int, int] | None, n: int) -> np.ndar
     return out
 
 
-def perceive(puzzle: Puzzle, model: Model, *, candidates: int = 12, threads: int = 2) -> Evidence:
+def perceive(
+    puzzle: Puzzle, model: Model, *, candidates: int = CANDIDATES, threads: int = 2
+) -> Evidence:
     """What the network says about ``puzzle``.
 
     Parameters
@@ -194,7 +227,7 @@ def perceive(puzzle: Puzzle, model: Model, *, candidates: int = 12, threads: int
     model
         From `load_model`.
     candidates
-        How many pieces per row and per column the pair heads compare.
+        How many pieces per row and per column the pair heads compare at most; n − 1 = all.
     threads
         CPU threads.
     """
@@ -206,13 +239,12 @@ def perceive(puzzle: Puzzle, model: Model, *, candidates: int = 12, threads: int
         return Evidence(nothing, nothing, np.zeros((4, 1), dtype=np.float32), source=source)
     with _threads(threads), torch.inference_mode():
         x = encode(puzzle, model)
-        pairs = [PairScores(model, x, d, candidates) for d in (0, 1)]
-        border = model.net.border_logits(x)[0].numpy()
+        tokens = model.net.tokens(x)
+        pairs = score_pairs(puzzle, model, x, tokens, candidates)
+        border = model.net.border_logits(x, tokens)[0].numpy()
     c = model.calibration
     side = math.sqrt(puzzle.pieces[0, ..., 0].size)
     logits = np.stack([p.logits.numpy() for p in pairs]) / c.pair_temperature(puzzle.gap, side)
-    if c.seams:
-        logits += c.seams_weight(puzzle.gap, side) * seam_logits(puzzle)
     return replace(
         from_logits(logits[0], logits[1], source=source),
         border=c.border_weight * _border(border / c.border, puzzle.grid, puzzle.n),

@@ -2,9 +2,9 @@
 
     python -m sherd.train.calibrate --data DIR
 
-rewrites the ``calibration`` of the shipped network (or of ``--weights``). Temperature of the pair
-heads and weight of the seam evidence minimise the cross-entropy of the true neighbour over photos
-and art; the weight of the border evidence is the one that solves most art puzzles.
+rewrites the ``calibration`` of the shipped network (or of ``--weights``). The temperature of the
+pair heads minimises the cross-entropy of the true neighbour over photos and art; the weight of the
+border evidence is the one that solves most art puzzles.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from torch import Tensor
 
 from ..data.cutting import Geometry, cut
 from ..data.sets import training_pictures
-from ..perception.classical import seam_logits
 from ..perception.mppn.config import PIVOT_GAP, PIVOT_SIDE, Calibration
 from ..perception.mppn.weights import DEFAULT, Model, load_model
-from ..perception.neural import PairScores, encode
+from ..perception.neural import CANDIDATES, encode, score_pairs
 from ..puzzle import Puzzle, pairs
 from .loop import write_text
 
@@ -50,48 +49,43 @@ class Sample:
     side: float
     net: Tensor
     """``(q, n)`` logits of the pair heads, -1e4 at the asking piece itself."""
-    seams: Tensor
-    """``(q, n)`` logits of the seams."""
     answer: Tensor
     """``(q,)``"""
 
     def logits(self, theta: Tensor) -> Tensor:
-        """Both together, for ``theta``: log-weight, slope and side of the net's, of the seams'."""
+        """Weighed by ``theta (3,)``: log-weight, slope with the gap, slope with the side."""
         x = math.log1p(self.gap) - math.log1p(PIVOT_GAP)
         at = torch.tensor([1.0, x, math.log(self.side / PIVOT_SIDE)])
-        return (theta[:3] @ at).exp() * self.net + (theta[3:] @ at).exp() * self.seams
+        return (theta @ at).exp() * self.net
 
 
-def questions(puzzle: Puzzle, model: Model) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Rows of pair-head logits, of seam logits, and the true neighbours, from all four sides."""
+def questions(puzzle: Puzzle, model: Model) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows of pair-head logits and the true neighbours, from all four sides."""
     assert puzzle.truth is not None
     with torch.inference_mode():
         x = encode(puzzle, model)
-        net = np.stack([PairScores(model, x, d, 12).logits.numpy() for d in (0, 1)])
-    seams = seam_logits(puzzle)
-    for d, true in enumerate(pairs(puzzle.truth)):
-        for a, b, (ask, answer) in (
-            (net[d], seams[d], true.T),
-            (net[d].T, seams[d].T, true.T[::-1]),
-        ):
-            yield torch.tensor(a[ask]), torch.tensor(b[ask]), torch.tensor(answer.copy())
+        scores = score_pairs(puzzle, model, x, model.net.tokens(x), CANDIDATES)
+    for score, true in zip(scores, pairs(puzzle.truth), strict=True):
+        net = score.logits.numpy()
+        for rows, (ask, answer) in ((net, true.T), (net.T, true.T[::-1])):
+            yield torch.tensor(rows[ask]), torch.tensor(answer.copy())
 
 
 def sample(name: str, geometry: Geometry, images: list[np.ndarray], model: Model) -> Sample:
     """All questions of ``images`` cut as ``geometry`` says, pieces shuffled."""
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    parts: list[tuple[Tensor, Tensor]] = []
     for k, image in enumerate(images):
         rng = np.random.default_rng(k)
         puzzle = cut(image, geometry, rng=rng).puzzle.shuffled(rng)
         parts.extend(questions(puzzle, model))
-    net, seams, answer = (torch.cat(list(p)) for p in zip(*parts, strict=True))
+    net, answer = (torch.cat(list(p)) for p in zip(*parts, strict=True))
     side = math.sqrt(math.prod(geometry.fragment))
-    return Sample(name, geometry.missing, side, net, seams, answer)
+    return Sample(name, geometry.missing, side, net, answer)
 
 
 def fit_pairs(samples: list[Sample]) -> Tensor:
-    """``theta (6,)`` of least mean cross-entropy; every sample counts the same."""
-    theta = torch.tensor([-0.3, 0.0, 0.0, -1.3, 0.0, 0.0], requires_grad=True)
+    """``theta (3,)`` of least mean cross-entropy; every sample counts the same."""
+    theta = torch.tensor([-0.3, 0.0, 0.0], requires_grad=True)
     solver = torch.optim.LBFGS([theta], max_iter=40, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
@@ -161,15 +155,12 @@ def main() -> None:
             f"{float(F.cross_entropy(logits, s.answer)):.3f} nats, "
             f"calibration error {expected_calibration_error(logits, s.answer):.4f}"
         )
-    net, seams = theta[:3].tolist(), theta[3:].tolist()
+    level, slope, per_side = theta.tolist()
     calibration = replace(
         model.calibration,
-        pair=math.exp(-net[0]),
-        pair_slope=-net[1],
-        pair_side=-net[2],
-        seams=math.exp(seams[0]),
-        seams_slope=seams[1],
-        seams_side=seams[2],
+        pair=math.exp(-level),
+        pair_slope=-slope,
+        pair_side=-per_side,
     )
     model = replace(model, calibration=calibration)
     rngs = [np.random.default_rng(k) for k in range(len(art))]

@@ -15,11 +15,12 @@ from torch import Tensor
 from ..data.cutting import Erode, Geometry, cut
 from ..perception.mppn.config import PIVOT_GAP, Calibration
 from ..perception.mppn.network import MPPN
+from ..perception.mppn.seams import seam_logits
 from .data import Store
 from .losses import Grid, Pairs, draw_puzzlets, score_pairs, score_puzzlets
 
 TEMPERATURES = torch.exp(torch.linspace(math.log(0.4), math.log(6.0), 55))
-CANDIDATES = 12
+CANDIDATES = 16
 
 
 @dataclass(frozen=True)
@@ -156,14 +157,17 @@ def evaluate_cell(
         gap = torch.full((len(pieces),), float(cell.geometry.missing), device=device)
         with autocast:
             x = net.encode(pieces, gap)
+            tokens = net.tokens(x, b)
             pairs: list[Pairs] = []
+            seams = seam_logits(pieces.unflatten(0, (b, n)), [cell.geometry.missing] * b)
             for direction in (0, 1):
-                pairs.append(score_pairs(net, x, direction, b, None, CANDIDATES))
-                s, t = _neighbours(pairs[-1].siamese, grid, direction)
+                base = net.base(x, tokens, seams[direction], direction)
+                pairs.append(score_pairs(net, x, base, direction, None, CANDIDATES))
+                s, t = _neighbours(base.score, grid, direction)
                 plain.append(s)
                 fused.append(_neighbours(pairs[-1].fused, grid, direction)[0])
                 target.append(t)
-            border.append(net.border_logits(x, b).float())
+            border.append(net.border_logits(x, tokens).float())
             members = draw_puzzlets(pairs, grid, 8, generator)
             groups.append(score_puzzlets(net, x, members, pairs).flatten(0, 1))
     s, f, t = torch.cat(plain), torch.cat(fused), torch.cat(target)
@@ -171,7 +175,7 @@ def evaluate_cell(
     rim = grid.rim.expand_as(edge)
     group = torch.cat(groups)
     figures = {
-        "siamese": float((s.argmax(1) == t).float().mean().item()),
+        "base": float((s.argmax(1) == t).float().mean().item()),
         "fused": float((f.argmax(1) == t).float().mean().item()),
         "nll": float(F.cross_entropy(f, t).item()),
         "ece": expected_calibration_error(f, t),

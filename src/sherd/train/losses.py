@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -9,10 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..perception.mppn.network import MPPN, PUZZLET_SEAMS, Features
+from ..perception.mppn.network import MPPN, PUZZLET_SEAMS, Base, Features
 
-NEVER = -1e4
-"""Logit of a piece beside itself."""
 VARIANTS = 7
 """Near-right puzzlets beside each true one."""
 
@@ -62,47 +61,60 @@ class Grid:
 class Pairs:
     """Scores of one direction for b puzzles."""
 
-    siamese: Tensor
-    """``(b, n, n)`` with the gradient."""
+    base: Base
+    """Cheap scores of all pairs, with the gradient."""
     fused: Tensor
-    """``(b, n, n)``: siamese (no gradient), plus the residual where the head was asked."""
+    """``(b, n, n)``: cheap score (no gradient), plus the residual where the head was asked."""
     rows: Tensor
     """``(b, n, k)``: hardest second pieces for every first one, the true one among them."""
     cols: Tensor
     """``(b, n, k)``: hardest first pieces for every second one."""
 
 
-def score_pairs(
-    net: MPPN, x: Features, direction: int, puzzles: int, grid: Grid | None, hard: int
-) -> Pairs:
-    """Siamese score of all pairs, and the head's on the ``hard`` best of every row and column.
+TRUE = 2e4
+"""Added to the true neighbour's score where it must be among the candidates."""
 
-    With ``grid`` the true neighbour is always among them (training); without, it is not forced.
+
+def score_pairs(
+    net: MPPN,
+    x: Features,
+    base: Base,
+    direction: int,
+    grid: Grid | None,
+    hard: int,
+    ranks: Sequence[int] = (),
+) -> Pairs:
+    """The head's residual on the ``hard`` best of every row and column by the cheap score.
+
+    ``ranks`` names further candidates by their rank beyond these. With ``grid`` the true neighbour
+    is always among them (training); without, it is not forced.
     """
-    s = net.siamese_score(x, direction, puzzles)
-    n = s.shape[-1]
-    s = s.masked_fill(torch.eye(n, dtype=torch.bool, device=s.device), NEVER)
-    plain = s.detach()
+    plain = base.score.detach()
+    b, n, _ = plain.shape
+    at = torch.arange(n, device=plain.device)
     ranked = plain
     if grid is not None:
-        true = grid.after[direction][:, None] == torch.arange(n, device=s.device)
-        ranked = plain.masked_fill(true, -2 * NEVER)
-    k = min(hard + (grid is not None), n - 1)
-    rows = ranked.topk(k, dim=2).indices
-    cols = ranked.transpose(1, 2).topk(k, dim=2).indices
-    at = torch.arange(n, device=s.device)[None, :, None].expand_as(rows)
-    first = torch.cat([at.flatten(1), cols.flatten(1)], dim=1)  # (b, 2·n·k)
-    second = torch.cat([rows.flatten(1), at.flatten(1)], dim=1)
-    place = first * n + second
+        ranked = plain + TRUE * (grid.after[direction][:, None] == at)
+    first = min(hard + (grid is not None), n - 1)
+    columns = [*range(first), *sorted({first + r for r in ranks if first + r < n - 1})]
+    depth = columns[-1] + 1
+    rows = ranked.topk(depth, dim=2).indices[:, :, columns]
+    cols = ranked.transpose(1, 2).topk(depth, dim=2).indices[:, :, columns]
+    own = at[None, :, None].expand_as(rows)
+    i = torch.cat([own.flatten(1), cols.flatten(1)], dim=1)  # (b, 2·n·k)
+    j = torch.cat([rows.flatten(1), own.flatten(1)], dim=1)
+    place = i * n + j
     # a pair may be listed by its row and by its column: count it once
-    order = torch.arange(place.shape[1], device=s.device).expand_as(place)
-    owner = torch.zeros(len(s), n * n, dtype=torch.long, device=s.device).scatter(1, place, order)
+    order = torch.arange(place.shape[1], device=plain.device).expand_as(place)
+    owner = torch.zeros(b, n * n, dtype=torch.long, device=plain.device).scatter(1, place, order)
     once = owner.gather(1, place) == order
-    base = (torch.arange(puzzles, device=s.device) * n)[:, None]
-    _, residual = net.pair(x, (first + base).flatten(), (second + base).flatten(), direction)
+    puzzle = torch.arange(b, device=plain.device)[:, None].expand_as(i).flatten()
+    i, j = i.flatten(), j.flatten()
+    rivalry = base.rivalry(puzzle, i, j)
+    _, residual = net.pair(x, puzzle * n + i, puzzle * n + j, direction, rivalry)
     residual = residual.float().view_as(place) * once
-    fused = plain.flatten(1).scatter_add(1, place, residual).view_as(s)
-    return Pairs(s, fused, rows, cols)
+    fused = plain.flatten(1).scatter_add(1, place, residual).view_as(plain)
+    return Pairs(base, fused, rows, cols)
 
 
 def neighbour_loss(logits: Tensor, grid: Grid, direction: int) -> Tensor:
@@ -157,21 +169,23 @@ def draw_puzzlets(
 
 def score_puzzlets(net: MPPN, x: Features, members: Tensor, pairs: list[Pairs]) -> Tensor:
     """``(b, ...)`` logits of the puzzlets ``members (b, ..., 4)``."""
-    b, n = len(members), pairs[0].siamese.shape[-1]
+    b, n = len(members), pairs[0].fused.shape[-1]
     local = members.reshape(b, -1, 4)
-    base = (torch.arange(b, device=members.device) * n)[:, None, None]
-    world = (local + base).flatten(0, 1)  # (q, 4)
+    puzzle = torch.arange(b, device=members.device).repeat_interleave(local.shape[1])
+    local = local.flatten(0, 1)  # (q, 4)
     seams: list[Tensor] = []
     logits: list[Tensor] = []
+    both = puzzle.repeat(2)
     for direction in (0, 1):
         sides = [s[1:] for s in PUZZLET_SEAMS if s[0] == direction]
-        i = torch.cat([world[:, a] for a, _ in sides])
-        j = torch.cat([world[:, c] for _, c in sides])
-        seam, residual = net.pair(x, i, j, direction)
-        plain = pairs[direction].siamese.detach()
-        score = plain[i // n, i % n, j % n]
+        i = torch.cat([local[:, a] for a, _ in sides])
+        j = torch.cat([local[:, c] for _, c in sides])
+        base = pairs[direction].base
+        rivalry = base.rivalry(both, i, j)
+        seam, residual = net.pair(x, both * n + i, both * n + j, direction, rivalry)
         seams.extend(seam.chunk(2))
-        logits.extend((score + residual.float()).chunk(2))
+        logits.extend((base.score.detach()[both, i, j] + residual.float()).chunk(2))
+    world = local + (puzzle * n)[:, None]
     out = net.puzzlet(x, world, torch.stack(seams, 1), torch.stack(logits, 1))
     return out.float().reshape(members.shape[:-1])
 

@@ -20,8 +20,9 @@ from torch import Tensor
 from ..errors import SherdError
 from ..perception.mppn.config import Calibration, NetConfig
 from ..perception.mppn.network import MPPN
+from ..perception.mppn.seams import seam_logits
 from ..perception.mppn.weights import load_model, save_model
-from .data import Augment, Batch, Entry, Store, draw_batch, load_store
+from .data import Augment, Batch, Entry, Store, draw_batch, load_store, upload
 from .evaluate import CELLS, CellReport, Puzzles, calibrate, cut_cells, evaluate
 from .loop import (
     Average,
@@ -89,13 +90,16 @@ class Recipe:
     """Pieces of 64 px in a step; larger ones count more."""
     most: int = 2600
     """Most pieces in a step."""
-    hard: int = 8
+    hard: int = 7
     """Hardest candidates per row and column that the pair heads see."""
+    spread: int = 3
+    """Further candidates, of random rank among the next `reach`."""
+    reach: int = 30
     groups: int = 320
     """Groups of 2×2 puzzlets in a step."""
     unknown_gap: float = 0.1
     """Share of puzzles whose gap is hidden."""
-    siamese_weight: float = 1.0
+    base_weight: float = 1.0
     fused_weight: float = 1.0
     puzzlet_weight: float = 0.5
     border_weight: float = 0.5
@@ -171,30 +175,40 @@ def read_recipe(path: Path | None) -> Recipe:
     return recipe
 
 
-LOSSES = ("loss", "siamese", "fused", "puzzlet", "border")
+LOSSES = ("loss", "base", "fused", "puzzlet", "border")
 
 
-def batch_losses(net: MPPN, batch: Batch, recipe: Recipe, generator: torch.Generator) -> Tensor:
+def batch_losses(
+    net: MPPN, batch: Batch, recipe: Recipe, rng: np.random.Generator, generator: torch.Generator
+) -> Tensor:
     """``(5,)`` as named in `LOSSES`; the first is the one to minimise."""
     device = batch.pieces.device
     grid = Grid.of(batch.geometry.grid, device)
     n = batch.geometry.grid[0] * batch.geometry.grid[1]
-    hidden = torch.rand(batch.puzzles, generator=generator, device=device) < recipe.unknown_gap
-    gap = torch.where(hidden, -1.0, float(batch.geometry.missing)).repeat_interleave(n)
+    hidden = rng.random(batch.puzzles) < recipe.unknown_gap
+    missing = batch.geometry.missing
+    gap = upload(np.where(hidden, -1.0, missing).astype(np.float32), device).repeat_interleave(n)
     x = net.encode(batch.pieces, gap)
-    pairs = [score_pairs(net, x, d, batch.puzzles, grid, recipe.hard) for d in (0, 1)]
-    siamese = 0.5 * sum(neighbour_loss(p.siamese, grid, d) for d, p in enumerate(pairs))
+    tokens = net.tokens(x, batch.puzzles)
+    with torch.no_grad(), torch.autocast(device.type, enabled=False):
+        seams = seam_logits(
+            batch.pieces.unflatten(0, (batch.puzzles, n)), [None if h else missing for h in hidden]
+        )
+    bases = [net.base(x, tokens, seams[d], d) for d in (0, 1)]
+    ranks = rng.choice(recipe.reach, recipe.spread, replace=False).tolist()
+    pairs = [score_pairs(net, x, bases[d], d, grid, recipe.hard, ranks) for d in (0, 1)]
+    base = 0.5 * sum(neighbour_loss(p.base.score, grid, d) for d, p in enumerate(pairs))
     fused = 0.5 * sum(neighbour_loss(p.fused, grid, d) for d, p in enumerate(pairs))
     members = draw_puzzlets(pairs, grid, max(1, recipe.groups // batch.puzzles), generator)
     puzzlet = puzzlet_loss(score_puzzlets(net, x, members, pairs))
-    border = border_loss(net.border_logits(x, batch.puzzles), grid, batch.full)
+    border = border_loss(net.border_logits(x, tokens), grid, batch.full)
     total = (
-        recipe.siamese_weight * siamese
+        recipe.base_weight * base
         + recipe.fused_weight * fused
         + recipe.puzzlet_weight * puzzlet
         + recipe.border_weight * border
     )
-    return torch.stack([torch.as_tensor(v) for v in (total, siamese, fused, puzzlet, border)])
+    return torch.stack([torch.as_tensor(v) for v in (total, base, fused, puzzlet, border)])
 
 
 class Trainer:
@@ -237,7 +251,7 @@ class Trainer:
             group["lr"] = rate
         self.net.train()
         with self.autocast():
-            losses = batch_losses(self.net, batch, r, generator)
+            losses = batch_losses(self.net, batch, r, rng, generator)
         self.optimiser.zero_grad(set_to_none=True)
         losses[0].backward()
         norm = clip_gradients(self.net.parameters(), r.clip)
@@ -274,6 +288,13 @@ class Trainer:
         }  # fmt: skip
         save_model(self.out / "mppn", self.shadow, self.calibration, card)
 
+    def begin_with(self, net: MPPN) -> None:
+        """Start from the weights of a trained network."""
+        if net.cfg != self.recipe.net:
+            raise SherdError("start: that network has other sizes; give its [net] in --config")
+        self.net.load_state_dict(net.state_dict())
+        self.average.copy_from(self.net)
+
     def resume(self, folder: Path, clock: Clock) -> None:
         """Go on from the checkpoint in ``folder``."""
         tensors, meta = load_shards(folder, "resume")
@@ -287,7 +308,7 @@ class Trainer:
 
 def train(
     data: Path, out: Path, recipe: Recipe, clock: Clock, *, device: torch.device,
-    resume: Path | None = None, show: Show = print_row,
+    resume: Path | None = None, start: Path | None = None, show: Show = print_row,
 ) -> Trainer:  # fmt: skip
     """Train until the clock says stop. Leaves a checkpoint, the network and metrics in ``out``."""
     if not clock.started:
@@ -303,6 +324,8 @@ def train(
         run = Trainer(recipe, store, device, out, show)
         if resume is not None:
             run.resume(resume, clock)
+        elif start is not None:
+            run.begin_with(load_model(start).net)
         cells = cut_cells(val, CELLS, recipe.val_images, device, recipe.workers)
         clock.begin()
         run.metrics.write(
@@ -361,8 +384,8 @@ def _loop(run: Trainer, clock: Clock, cells: list[Puzzles]) -> None:
 
 def run_training(
     data: Path, out: Path, *, minutes: float = 9.0, total_minutes: float = 27.0, steps: int = 0,
-    total_steps: int = 0, resume: Path | None = None, config: Path | None = None,
-    device: str = "auto", show: Show = print_row,
+    total_steps: int = 0, resume: Path | None = None, start: Path | None = None,
+    config: Path | None = None, device: str = "auto", show: Show = print_row,
 ) -> Trainer:  # fmt: skip
     """A run as a command line asks for it (see `main` for the options)."""
     started = time.monotonic()
@@ -370,7 +393,9 @@ def run_training(
         raise SherdError(f"{out}: is a file; --out must name a folder")
     recipe = read_recipe(config)
     clock = Clock(total_minutes, minutes, total_steps, steps, recipe.reserve_s, started=started)
-    return train(data, out, recipe, clock, device=pick_device(device), resume=resume, show=show)
+    return train(
+        data, out, recipe, clock, device=pick_device(device), resume=resume, start=start, show=show
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -383,6 +408,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--steps", type=int, default=0, help="of this run, if fewer than fit")
     p.add_argument("--total-steps", type=int, default=0, help="schedule by steps, not minutes")
     p.add_argument("--resume", type=Path, help="folder of a checkpoint (default: --out's own)")
+    p.add_argument("--start", type=Path, help="folder of a network to begin with")
     p.add_argument("--config", type=Path, help="TOML that overrides the recipe")
     p.add_argument("--device", default="auto", help="auto, cpu or cuda")
     try:

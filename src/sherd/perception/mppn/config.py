@@ -62,7 +62,7 @@ class NetConfig(_FromDict):
     """Channels of a siamese embedding, per position along the edge."""
     pair: int = 160
     """Width of the 1×2 and 2×1 heads."""
-    pair_blocks: int = 3
+    pair_blocks: int = 4
     """Residual blocks of the 1×2 and 2×1 heads."""
     seam: int = 128
     """Size of a seam vector, what a pair head hands to the 2×2 head."""
@@ -72,8 +72,10 @@ class NetConfig(_FromDict):
     """Channels of a piece token in the border head."""
     context_layers: int = 2
     """Transformer layers over the piece tokens of a puzzle."""
+    relate: int = 48
+    """Channels with which piece tokens of a puzzle are compared."""
     dropout: float = 0.1
-    """Dropout in the border head, which sees few pictures."""
+    """Dropout where the whole puzzle is seen: there are few pictures."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -104,10 +106,6 @@ class Calibration(_FromDict):
     """Temperature of the pair heads."""
     pair_slope: float = 0.0
     pair_side: float = 0.0
-    seams: float = 0.0
-    """Weight of the hand-made seam evidence that is added to the pair heads'; 0 = left out."""
-    seams_slope: float = 0.0
-    seams_side: float = 0.0
     border: float = 1.0
     """Temperature of the border head."""
     border_weight: float = 1.0
@@ -125,7 +123,7 @@ class Calibration(_FromDict):
                 raise SherdError(
                     f"calibration.{name}: {getattr(self, name)!r}; expected a positive number"
                 )
-        for name in ("seams", "border_weight"):
+        for name in ("border_weight",):
             if getattr(self, name) < 0:
                 raise SherdError(
                     f"calibration.{name}: {getattr(self, name)!r}; expected at least 0"
@@ -134,10 +132,6 @@ class Calibration(_FromDict):
     def pair_temperature(self, gap: float | None, side: float = PIVOT_SIDE) -> float:
         """Temperature of the pair heads for ``gap`` missing pixels (None = unknown)."""
         return self.pair * _tilt(self.pair_slope, self.pair_side, gap, side)
-
-    def seams_weight(self, gap: float | None, side: float = PIVOT_SIDE) -> float:
-        """Weight of the seam evidence for ``gap`` missing pixels (None = unknown)."""
-        return self.seams * _tilt(self.seams_slope, self.seams_side, gap, side)
 
 
 def _tilt(slope: float, per_side: float, gap: float | None, side: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -10,10 +11,13 @@ from torch import Tensor, nn
 
 from .config import NetConfig
 from .encoder import Encoder, GapEmbedding, pad_pieces
-from .heads import BorderHead, EdgeTokens, PairHead, PuzzletHead, Siamese
+from .heads import BorderHead, Context, EdgeTokens, PairHead, PuzzletHead, Relations, Siamese
+from .seams import against_rivals
 
 FACING = ((1, 3), (2, 0))
 """Sides that meet, per direction: right and left, bottom and top."""
+NEVER = -1e4
+"""Logit of a piece beside itself."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,27 @@ class Features:
         return Features(**joined)
 
 
+@dataclass(frozen=True)
+class Base:
+    """Cheap scores of all pairs of one direction, for b puzzles."""
+
+    score: Tensor
+    """``(b, n, n)``: siamese score, relations and weighed seams; `NEVER` on the diagonal."""
+    seams: Tensor
+    """``(b, n, n)``: seam evidence relative to the pair's rivals, at most 0."""
+    row: Tensor
+    """``(b, n)``: best score of every row."""
+    col: Tensor
+    """``(b, n)``: best score of every column."""
+
+    def rivalry(self, puzzle: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        """``(p, RIVALRY)`` of the pairs ``i, j (p,)``: seam evidence, score behind its row's best,
+        score behind its column's best."""
+        here = self.score.detach()[puzzle, i, j]
+        row, col = self.row[puzzle, i], self.col[puzzle, j]
+        return torch.stack([self.seams[puzzle, i, j], here - row, here - col], dim=1)
+
+
 class MPPN(nn.Module):
     """Multi-head puzzle perception network (sec. MPPN), without decoder and discriminator."""
 
@@ -63,7 +88,10 @@ class MPPN(nn.Module):
         self.pair_1x2 = PairHead(cfg)
         self.pair_2x1 = PairHead(cfg)
         self.puzzlet_2x2 = PuzzletHead(cfg)
+        self.context = Context(cfg)
         self.border = BorderHead(cfg)
+        self.relations = Relations(cfg)
+        self.seams_weight = nn.Linear(cfg.gap_dim, 2)
         self._init()
 
     def _init(self) -> None:
@@ -73,6 +101,8 @@ class MPPN(nn.Module):
             elif isinstance(module, nn.Conv2d) and module.bias is not None:
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
                 nn.init.zeros_(module.bias)
+        nn.init.zeros_(self.seams_weight.weight)
+        nn.init.constant_(self.seams_weight.bias, math.log(0.2))
 
     def head(self, direction: int) -> PairHead:
         """The 1×2 head for left–right pairs (0), the 2×1 head for top–bottom pairs (1)."""
@@ -84,7 +114,7 @@ class MPPN(nn.Module):
         g = self.gap(gap)
         maps = self.encoder(padded, g)
         nhwc = (0, 2, 3, 1)
-        tokens = self.edge_tokens(maps, pieces.permute(nhwc), padded.permute(nhwc), g)
+        tokens = self.edge_tokens(maps, pieces.permute(nhwc), padded.permute(nhwc), gap, g)
         heads = (self.pair_1x2, self.pair_2x1)
         return Features(
             embeddings=self.siamese.embeddings(tokens),
@@ -96,21 +126,37 @@ class MPPN(nn.Module):
             gap=g,
         )
 
-    def siamese_score(self, x: Features, direction: int, puzzles: int = 1) -> Tensor:
-        """``(puzzles, n, n)``: score of j right of (0) / below (1) i, for puzzles of equal size."""
-        a, b = (x.embeddings[s].unflatten(0, (puzzles, -1)) for s in FACING[direction])
-        return self.siamese.score(a, b, direction)
-
-    def pair(self, x: Features, i: Tensor, j: Tensor, direction: int) -> tuple[Tensor, Tensor]:
-        """Seam vectors ``(p, seam)`` and residual logits ``(p,)`` of the pairs ``i, j (p,)``."""
-        first = x.first[direction].index_select(0, i)
-        return self.head(direction)(first, x.second[direction].index_select(0, j))
-
-    def border_logits(self, x: Features, puzzles: int = 1) -> Tensor:
-        """``(puzzles, 4, n)``: logit that a side has no neighbour."""
+    def tokens(self, x: Features, puzzles: int = 1) -> Tensor:
+        """``(puzzles, n, context)``: every piece as the rest of its puzzle lets it appear."""
         shape = (puzzles, -1)
         gap = x.gap.unflatten(0, shape)[:, 0]
-        return self.border(x.pooled.unflatten(0, shape), x.edges.unflatten(0, shape), gap)
+        return self.context(x.pooled.unflatten(0, shape), x.edges.unflatten(0, shape), gap)
+
+    def base(self, x: Features, tokens: Tensor, seams: Tensor, direction: int) -> Base:
+        """Score of j right of (0) / below (1) i for puzzles of equal size, from their `tokens`
+        and the logits of their hand-made ``seams (b, n, n)``."""
+        shape = (len(tokens), -1)
+        a, b = (x.embeddings[s].unflatten(0, shape) for s in FACING[direction])
+        seams = against_rivals(seams.float())
+        weight = self.seams_weight(x.gap.unflatten(0, shape)[:, 0])[:, direction].float().exp()
+        score = self.siamese.score(a, b, direction) + self.relations(tokens, direction)
+        score = score + weight[:, None, None] * seams
+        own = torch.eye(score.shape[-1], dtype=torch.bool, device=score.device)
+        score = score.masked_fill(own, NEVER)
+        plain = score.detach()
+        return Base(score, seams, plain.amax(2), plain.amax(1))
+
+    def pair(
+        self, x: Features, i: Tensor, j: Tensor, direction: int, rivalry: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Seam vectors ``(p, seam)`` and residual logits ``(p,)`` of the pairs ``i, j (p,)``."""
+        first = x.first[direction].index_select(0, i)
+        second = x.second[direction].index_select(0, j)
+        return self.head(direction)(first, second, rivalry)
+
+    def border_logits(self, x: Features, tokens: Tensor) -> Tensor:
+        """``(puzzles, 4, n)``: logit that a side has no neighbour."""
+        return self.border(x.edges.unflatten(0, (len(tokens), -1)), tokens)
 
     def puzzlet(self, x: Features, members: Tensor, seams: Tensor, logits: Tensor) -> Tensor:
         """``(q,)`` logits of the puzzlets ``members (q, 4)``; ``seams (q, 4, seam)`` and their

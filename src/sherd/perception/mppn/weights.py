@@ -20,7 +20,7 @@ from ...errors import SherdError
 from .config import Calibration, NetConfig
 from .network import MPPN
 
-FORMAT = 1
+FORMAT = 2
 KIND = "sherd-mppn"
 DEFAULT = Path(__file__).resolve().parents[2] / "weights" / "mppn"
 """Where the shipped network lies: ``mppn.safetensors`` and ``mppn.json``."""
