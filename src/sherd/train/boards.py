@@ -14,6 +14,8 @@ from torch import Tensor
 
 from ..errors import SherdError
 from ..perception.mppn.discriminator import NEUTRAL, Discriminator, compose
+from ..perception.mppn.network import MPPN
+from ..perception.mppn.seams import seam_logits
 
 Grid = tuple[int, int]
 
@@ -141,6 +143,18 @@ def exchange_blocks(boards: Tensor, grid: Grid, generator: torch.Generator) -> T
     there = in_a.long() - in_b.long()
     x, y = x + there * (second - first), y + there * (b - a)
     return _take(boards, torch.where(across, y, x), torch.where(across, x, y), grid)
+
+
+def cheap_pairs(net: MPPN, pieces: Tensor, gap: int) -> tuple[Tensor, Tensor]:
+    """``(b, n, n)`` scores per direction, without the pair heads, of ``pieces (b, n, 3, h, w)``."""
+    b = len(pieces)
+    flat = pieces.flatten(0, 1)
+    with torch.no_grad():
+        x = net.encode(flat, torch.full((len(flat),), float(gap), device=flat.device))
+        tokens = net.tokens(x, b)
+        seams = seam_logits(pieces, [gap] * b)
+        h, v = (net.base(x, tokens, seams[d], d).score.float() for d in (0, 1))
+    return h, v
 
 
 def pair_evidence(logits: Tensor) -> Tensor:

@@ -12,7 +12,10 @@ a block instead of three times, and never on the wide map before a stride.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +23,11 @@ from torch import Tensor, nn
 
 from ...errors import SherdError
 from .config import _FromDict
+from .weights import fill, load_part, save_part
+
+KIND = "sherd-discriminator"
+DEFAULT = Path(__file__).resolve().parents[2] / "weights" / "discriminator"
+"""Where the shipped one lies: ``discriminator.safetensors`` and ``discriminator.json``."""
 
 BLOCKS = (2, 3, 3, 5, 5, 6, 2)
 """MBConv blocks per stage of EfficientNet-B3."""
@@ -72,10 +80,10 @@ class DiscriminatorConfig(_FromDict):
 
 @dataclass(frozen=True)
 class BoardCalibration(_FromDict):
-    """What turns a logit into global evidence: λ_g·E_g = weight · logit / temperature."""
+    """What turns a logit into global evidence: E_g = logit / temperature, counted λ_g times."""
 
     temperature: float = 1.0
-    """Fitted on validation boards (``sherd.train.boards``)."""
+    """Fitted on validation boards (``sherd.train.judge``)."""
     weight: float = 1.0
     """λ_g of eq. evidence."""
 
@@ -197,11 +205,11 @@ def to_tiles(recovered: Tensor, pitch: int) -> Tensor:
 
     0..1; a fragment that is no square is stretched, as the whole picture then is.
     """
-    if recovered.shape[-2:] != (pitch, pitch):
-        recovered = F.interpolate(
-            recovered, (pitch, pitch), mode="bilinear", antialias=True, align_corners=False
-        )
-    return recovered.clamp(0.0, 1.0)
+    if recovered.shape[-2:] == (pitch, pitch):
+        return recovered
+    return F.interpolate(
+        recovered, (pitch, pitch), mode="bilinear", antialias=True, align_corners=False
+    )
 
 
 def compose(tiles: Tensor, boards: Tensor, grid: tuple[int, int]) -> Tensor:
@@ -217,3 +225,64 @@ def compose(tiles: Tensor, boards: Tensor, grid: tuple[int, int]) -> Tensor:
     x = torch.cat([tiles, empty], dim=1)[which, boards]  # (b, k, cells, 3, S, S)
     x = x.reshape(b * k, rows, cols, c, s, s).permute(0, 3, 1, 4, 2, 5)
     return x.reshape(b * k, c, rows * s, cols * s)
+
+
+@dataclass(frozen=True)
+class DiscriminatorModel:
+    """A discriminator that is ready to judge."""
+
+    net: Discriminator
+    calibration: BoardCalibration
+    card: Mapping[str, Any]
+    """What it was trained on, and how well it does."""
+    decoder: str
+    """sha256 of the decoder's weights whose recovered fragments it saw."""
+    sha256: str
+    """Of the weights file."""
+
+    def check(self, decoder: str) -> None:
+        """Raise unless ``decoder`` (a sha256) is the one that this discriminator saw."""
+        if decoder != self.decoder:
+            raise SherdError(
+                f"discriminator: was trained on what decoder {self.decoder[:12]}… recovers, not "
+                f"{decoder[:12]}…; use the two that belong together or train them again"
+            )
+
+
+def _stem(path: str | Path | None) -> Path:
+    path = DEFAULT if path is None else Path(path)
+    if path.is_dir():
+        return path / "discriminator"
+    return path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
+
+
+def save_discriminator(
+    path: str | Path,
+    net: Discriminator,
+    decoder: str,
+    calibration: BoardCalibration,
+    card: Mapping[str, Any],
+) -> None:
+    """Write ``path.safetensors`` (fp16) and ``path.json``; ``decoder`` is a sha256."""
+    about = {
+        "net": net.cfg.asdict(),
+        "decoder": decoder,
+        "calibration": calibration.asdict(),
+        "card": dict(card),
+    }
+    save_part(_stem(path), net, KIND, about)
+
+
+def load_discriminator(path: str | Path | None = None) -> DiscriminatorModel:
+    """The discriminator at ``path`` (a folder, a stem or either file), or the shipped one.
+
+    Evaluation mode, float32, on the CPU.
+    """
+    stem = _stem(path)
+    about, tensors = load_part(stem, KIND)
+    what = f"{stem}.json"
+    net = Discriminator(DiscriminatorConfig.from_dict(about.get("net", {}), f"{what}: net"))
+    calibration = BoardCalibration.from_dict(about.get("calibration", {}), f"{what}: calibration")
+    fill(net, tensors, stem)
+    decoder = str(about.get("decoder", ""))
+    return DiscriminatorModel(net, calibration, about.get("card", {}), decoder, about["sha256"])
