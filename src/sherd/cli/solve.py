@@ -35,6 +35,9 @@ def solve(
     time: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same answer (without --time).")] = 0,
     animate: Annotated[bool, typer.Option("--animate", help="Also write reassembly.gif.")] = False,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Also write restored.png, with the gaps filled.")
+    ] = False,
     pin: Annotated[
         list[str] | None,
         typer.Option(help="PIECE=ROW,COLUMN: where a piece belongs, from 0. May be repeated."),
@@ -61,13 +64,19 @@ def solve(
     pins = parse_pins(pin or [], puzzle.names or ())
     puzzle = replace(puzzle, pins={**puzzle.pins, **pins})
     _check_fits(puzzle)
+    if restore:
+        from ..perception.restore import ready
+
+        ready()
+        if puzzle.gap is None:
+            typer.echo("note: the gap is unknown, restored.png fills none; give --gap", err=True)
     where = _beside(folder) if out is None else out
     with new_folder(where, marker=RESULT_JSON, force=force) as part:
         callbacks, display = watch()
         with display:
             result = solver.solve(puzzle, stop=stop, seed=seed, callbacks=callbacks)
         scores = _scores(puzzle, result)
-        entries = write_result(part, puzzle, result, scores, animate=animate)
+        entries = write_result(part, puzzle, result, scores, animate=animate, restore=restore)
     if as_json:
         print_json(entries)
         return
@@ -83,15 +92,32 @@ def solve(
 
 
 def write_result(
-    folder: Path, puzzle: Puzzle, result: Result, scores: Scores | None, *, animate: bool
+    folder: Path,
+    puzzle: Puzzle,
+    result: Result,
+    scores: Scores | None,
+    *,
+    animate: bool,
+    restore: bool = False,
 ) -> dict[str, Any]:
-    """Write assembled.png, result.json and, if asked, reassembly.gif; return result.json's."""
+    """Write assembled.png, result.json and, if asked, reassembly.gif and restored.png.
+
+    Returns what result.json holds.
+    """
     from .. import pictures
     from ..data.folder import write_json
     from ..solvers import Snapshot
     from .results import RESULT_JSON, result_entries
 
-    pictures.save_picture(pictures.render_board(puzzle, result.board), folder / "assembled.png")
+    drawn = pictures.render_board(puzzle, result.board)
+    pictures.save_picture(drawn, folder / "assembled.png")
+    if restore:
+        from ..perception.restore import restore as recovered
+        from ..search.evolution import default_threads
+
+        # empty cells are hatched in both pictures
+        whole = recovered(puzzle, result.board, under=drawn, threads=default_threads())
+        pictures.save_picture(whole, folder / "restored.png")
     if animate:
         end = Snapshot(result.timings["total"], 0, result.score, result.board)
         pictures.animate(puzzle, [*result.history, end], folder / "reassembly.gif")
