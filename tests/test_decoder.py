@@ -197,20 +197,20 @@ def test_tiles_are_the_whole(tile):
 )
 def test_known_pixels_stay(piece, gap):
     puzzle = photo_cut((2, 3), piece, gap).puzzle.shuffled(np.random.default_rng(0))
-    picture = restore(puzzle, puzzle.truth, *models())
+    picture = restore(puzzle, puzzle.truth, *models(), threads=1)
     canvas, known = drawn(puzzle, puzzle.truth)
     assert picture.shape == canvas.shape
     assert picture.dtype == np.uint8
     assert np.array_equal(picture[known], canvas[known])
-    assert np.array_equal(picture, restore(puzzle, puzzle.truth, *models()))
+    assert np.array_equal(picture, restore(puzzle, puzzle.truth, *models(), threads=1))
     assert picture[~known].std() > 0
 
 
 def test_large_pictures_in_tiles(monkeypatch):
     puzzle = photo_cut((3, 4), (48, 48), 5).puzzle
-    whole = restore(puzzle, puzzle.truth, *models())
+    whole = restore(puzzle, puzzle.truth, *models(), threads=1)
     monkeypatch.setattr(module, "TILE", 80)
-    tiled = restore(puzzle, puzzle.truth, *models())
+    tiled = restore(puzzle, puzzle.truth, *models(), threads=1)
     assert np.abs(whole.astype(int) - tiled).max() <= 1  # a rounding apart
 
 
@@ -227,16 +227,16 @@ def test_empty_cells():
     puzzle = lose_pieces(whole, 3, np.random.default_rng(1))
     canvas, known = drawn(puzzle, puzzle.truth)
     under = np.full(canvas.shape, 7, np.uint8)
-    picture = restore(puzzle, puzzle.truth, *models(), under=under)
+    picture = restore(puzzle, puzzle.truth, *models(), under=under, threads=1)
     assert np.array_equal(picture[known], canvas[known])
     r, c = np.argwhere(puzzle.truth == EMPTY)[0]
     assert (picture[r * 46 : r * 46 + 40, c * 46 : c * 46 + 40] == 7).all()
-    grey = restore(puzzle, puzzle.truth, *models())
+    grey = restore(puzzle, puzzle.truth, *models(), threads=1)
     assert (grey[r * 46 : r * 46 + 40, c * 46 : c * 46 + 40] == module.NEUTRAL).all()
-    nothing = restore(puzzle, np.full((2, 2), EMPTY), *models())
+    nothing = restore(puzzle, np.full((2, 2), EMPTY), *models(), threads=1)
     assert (nothing == module.NEUTRAL).all()
     with pytest.raises(SherdError, match="under: is uint8"):
-        restore(puzzle, puzzle.truth, *models(), under=under[1:])
+        restore(puzzle, puzzle.truth, *models(), under=under[1:], threads=1)
 
 
 def test_holes_are_filled_too():
@@ -246,7 +246,7 @@ def test_holes_are_filled_too():
     pieces = np.where(mask[..., None], puzzle.pieces, 0).astype(np.uint8)
     holed = replace(puzzle, pieces=pieces, mask=mask)
     under = np.full((128, 172, 3), 1, np.uint8)
-    picture = restore(holed, puzzle.truth, *models(), under=under)
+    picture = restore(holed, puzzle.truth, *models(), under=under, threads=1)
     canvas, known = drawn(holed, puzzle.truth)
     assert np.array_equal(picture[known], canvas[known])
     hole = picture[:20, 88:118].astype(int)
