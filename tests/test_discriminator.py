@@ -371,6 +371,8 @@ def test_networks_must_belong_together(small, models):
         Whole(small, replace(model, sha256="f" * 64), decoder, disc)
     with pytest.raises(SherdError, match="discriminator"):
         Whole(small, model, replace(decoder, sha256="f" * 64), disc)
+    with pytest.raises(SherdError, match=r"sherd\.train\.judge"):
+        Whole(small, model, decoder, replace(disc, decoder=""))
 
 
 def test_whole_judges_boards_alike_in_any_company(small, models):

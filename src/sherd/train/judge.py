@@ -117,7 +117,10 @@ def judge_folder(weights: Path | None, store: Store, device: torch.device) -> Ve
     model, decoder = load_model(weights), load_decoder(weights)
     decoder.check(model.sha256)
     net, restorer = model.net.to(device), decoder.net.to(device)
-    disc = load_discriminator(weights).net.to(device)
+    found = load_discriminator(weights)
+    if found.decoder:
+        found.check(decoder.sha256)
+    disc = found.net.to(device)
     generator = torch.Generator(device).manual_seed(11)
     parts = []
     cells = val_boards(store, (CELL,), 0, device)

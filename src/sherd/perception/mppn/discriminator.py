@@ -56,10 +56,10 @@ class DiscriminatorConfig(_FromDict):
     """Widths of the first two fully connected layers."""
     group: int = 8
     """Channels that are normalised together; it divides all widths."""
-    drop_path: float = 0.1
-    """Share of boards that leave out the last residual block in training; less for earlier ones."""
-    dropout: float = 0.2
-    """Before the first fully connected layer."""
+    drop_path: float = 0.05
+    """Share of steps that leave out the last residual block; earlier ones are left out less."""
+    dropout: float = 0.1
+    """Share of features that are left out before the first fully connected layer."""
 
     def __post_init__(self) -> None:
         for name in ("widths", "hidden"):  # JSON has lists
@@ -131,10 +131,18 @@ class MBConv(nn.Module):
         y = self.project(self.excite(y))
         if not self.skip:
             return y
-        if self.training and self.drop:
-            keep = torch.rand(len(y), 1, 1, 1, device=y.device) >= self.drop
-            y = y * (keep / (1.0 - self.drop)).to(y.dtype)
-        return x + y
+        return x + _dropped(y, (1, 1, 1, 1), self.drop) if self.training else x + y
+
+
+def _dropped(x: Tensor, shape: tuple[int, ...], share: float) -> Tensor:
+    """``x`` times a mask that all boards of a batch share.
+
+    Boards of one puzzle differ by little: masks of their own would drown what is to be learned.
+    """
+    if not share:
+        return x
+    keep = torch.rand(shape, device=x.device) >= share
+    return x * (keep / (1.0 - share)).to(x.dtype)
 
 
 class Discriminator(nn.Module):
@@ -167,7 +175,6 @@ class Discriminator(nn.Module):
         self.blocks = nn.Sequential(*blocks)
         self.norm = nn.GroupNorm(c // cfg.group, c)
         self.head = nn.Conv2d(c, cfg.head, 1)
-        self.drop = nn.Dropout(cfg.dropout)
         # the mean says how the whole looks, the maximum that something somewhere is wrong
         self.fc1 = nn.Linear(2 * cfg.head, cfg.hidden[0])
         self.fc2 = nn.Linear(cfg.hidden[0], cfg.hidden[1])
@@ -196,7 +203,9 @@ class Discriminator(nn.Module):
             )
         x = self.blocks(self.stem((pictures - NEUTRAL) * 4.0))
         x = F.silu(self.head(self.norm(x)))
-        x = self.drop(torch.cat([x.mean((2, 3)), x.amax((2, 3))], dim=1))
+        x = torch.cat([x.mean((2, 3)), x.amax((2, 3))], dim=1)
+        if self.training:
+            x = _dropped(x, (1, x.shape[1]), self.cfg.dropout)
         return self.fc3(F.silu(self.fc2(F.silu(self.fc1(x))))).squeeze(-1)
 
 
@@ -236,12 +245,16 @@ class DiscriminatorModel:
     card: Mapping[str, Any]
     """What it was trained on, and how well it does."""
     decoder: str
-    """sha256 of the decoder's weights whose recovered fragments it saw."""
+    """sha256 of the decoder's weights whose recovered fragments it saw; empty until calibrated."""
     sha256: str
     """Of the weights file."""
 
     def check(self, decoder: str) -> None:
         """Raise unless ``decoder`` (a sha256) is the one that this discriminator saw."""
+        if not self.decoder:
+            raise SherdError(
+                "discriminator: names no decoder yet; run python -m sherd.train.judge --write"
+            )
         if decoder != self.decoder:
             raise SherdError(
                 f"discriminator: was trained on what decoder {self.decoder[:12]}… recovers, not "
