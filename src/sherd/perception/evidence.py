@@ -35,6 +35,10 @@ class Evidence:
     """Evidence of 2×2 puzzlets, on demand."""
     board: BoardFn | None = None
     """Evidence of whole boards, on demand."""
+    puzzlet_weight: float = 0.0
+    """λ of the 2×2 evidence in `full_score`; 0 = left out."""
+    board_weight: float = 0.0
+    """λ_g of the global evidence in `full_score`; 0 = left out."""
     source: str = "unknown"
     """What made it."""
 
@@ -79,6 +83,39 @@ class Evidence:
                 total += float(self.border[side, line[line != EMPTY]].sum(dtype=np.float64))
         return total
 
+    @property
+    def complete(self) -> bool:
+        """Pair and border evidence are all there is: `full_score` is `score`."""
+        return not (self._has_puzzlets or self._has_board)
+
+    @property
+    def _has_puzzlets(self) -> bool:
+        return self.puzzlet is not None and self.puzzlet_weight > 0
+
+    @property
+    def _has_board(self) -> bool:
+        return self.board is not None and self.board_weight > 0
+
+    def full_score(self, board: np.ndarray) -> float:
+        """All evidence of ``board``: E = λ_g·E_g + E_p (eq. evidence), E_p with its 2×2 term.
+
+        This is the objective of a search that is given 2×2 or global evidence.
+        """
+        total = self.score(board)
+        if self.puzzlet is not None and self.puzzlet_weight > 0:
+            found = self.puzzlet(quads(board))
+            total += self.puzzlet_weight * float(found.sum(dtype=np.float64))
+        if self.board is not None and self.board_weight > 0:
+            total += self.board_weight * float(self.board(board[None])[0])
+        return total
+
+
+def quads(boards: np.ndarray) -> np.ndarray:
+    """``(k, 4)`` 2×2 puzzlets of ``boards (…, M, N)`` whose four cells are filled."""
+    parts = (boards[..., :-1, :-1], boards[..., :-1, 1:], boards[..., 1:, :-1], boards[..., 1:, 1:])
+    found = np.stack([p.reshape(-1) for p in parts], axis=1)
+    return found[(found != EMPTY).all(axis=1)]
+
 
 def from_logits(
     right: np.ndarray, below: np.ndarray, *, floor: float = 1e-4, source: str = "logits"
@@ -111,9 +148,10 @@ def limited(evidence: Evidence, found: np.ndarray, truth: np.ndarray) -> str | N
     """Whose fault a wrong board is: ``"perception"``, ``"search"``, or None if it is right.
 
     Perception-limited: the found board scores at least as high as the true one, so no search
-    could have known. Search-limited: the true board scores higher and was not found.
+    could have known. Search-limited: the true board scores higher and was not found. What counts
+    is `Evidence.full_score`, the objective that is searched.
     """
     if np.array_equal(found, truth):
         return None
-    slack = 1e-5 * (1.0 + abs(evidence.score(truth)))
-    return "perception" if evidence.score(found) >= evidence.score(truth) - slack else "search"
+    got, best = evidence.full_score(found), evidence.full_score(truth)
+    return "perception" if got >= best - 1e-5 * (1.0 + abs(best)) else "search"

@@ -67,6 +67,8 @@ class Evolution:
         self.problem = problem
         self.params = params or default_params(problem.cells)
         self.threads = threads or default_threads()
+        self.archive = problem.start[None].copy()
+        """``(k, C)`` distinct flat boards of all islands after `run`, best first."""
 
     def run(
         self, rng: np.random.Generator, progress: Progress, *, start: np.ndarray | None = None
@@ -103,6 +105,7 @@ class Evolution:
                 if progress(p.to_board(board), best, number):
                     break
                 number += 1
+        self.archive = _archive(islands)
         return p.to_board(board), best
 
     def _nothing_to_search(self, progress: Progress) -> tuple[np.ndarray, float]:
@@ -160,6 +163,15 @@ class _Island:
             self.scores,
             self.tally,
         )
+
+
+def _archive(islands: list[_Island]) -> np.ndarray:
+    """The distinct boards of all islands, best first."""
+    boards = np.concatenate([i.boards[: i.size] for i in islands])
+    order = np.argsort(-np.concatenate([i.scores[: i.size] for i in islands]), kind="stable")
+    cells = islands[0].problem.cells  # the order of the pool makes no other board
+    first = np.unique(boards[order, :cells], axis=0, return_index=True)[1]
+    return np.ascontiguousarray(boards[order][np.sort(first)])
 
 
 def _patience(islands: list[_Island], params: EvolutionParams) -> int:

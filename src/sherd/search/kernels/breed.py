@@ -191,11 +191,12 @@ def open_region(w, centre, size, state, keep):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def move_blocks(w, board, cell, tries, dirty, state):  # type: ignore[no-untyped-def]
+def move_blocks(w, board, cell, tries, dirty, state, least=EPS):  # type: ignore[no-untyped-def]
     """Carry blocks around weak cells to where one of their pieces would rather be.
 
     A piece of a block names the place: the cell beside the friend it likes best. The block is
-    exchanged with what lies there if the board gains. Returns the number of exchanges.
+    exchanged with what lies there if the board gains more than ``least`` nats. Returns the number
+    of exchanges.
     """
     rows, cols = w.rows, w.cols
     scratch = np.empty(2 * rows * cols, np.int32)
@@ -225,7 +226,7 @@ def move_blocks(w, board, cell, tries, dirty, state):  # type: ignore[no-untyped
         for y in range(height):
             for x in range(width):
                 pinned = pinned or w.fixed[a + y * cols + x] or w.fixed[b + y * cols + x]
-        if pinned or block_gain(w, board, cell, a, b, height, width, scratch, mark) <= EPS:
+        if pinned or block_gain(w, board, cell, a, b, height, width, scratch, mark) <= least:
             continue
         block_exchange(board, cell, a, b, height, width, cols)
         moved += 1

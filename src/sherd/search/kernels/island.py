@@ -42,50 +42,78 @@ def settle_new(w, start, noise, state, boards, scores, first, last):  # type: ig
 
 
 @njit(cache=True, nogil=True)
+def bear(  # type: ignore[no-untyped-def]
+    w, noise, bonus, spread, tries, least, state, boards, a, board, cell, keep, dirty
+):
+    """A child of ``boards[a]``, not settled yet, into ``board`` and ``cell``; its kind of birth.
+
+    ``dirty`` marks what has changed: nothing, if no block found a better place. A block is carried
+    if the board gains more than ``least``; ``tries`` times.
+    """
+    n, size, cells = w.at.shape[1], len(boards), w.rows * w.cols
+    nobody = np.empty((0, 4, n), np.int32)
+    board[:] = boards[a]
+    for c in range(len(board)):
+        if board[c] >= 0:
+            cell[board[c]] = c
+    whole = uniform(state) < max(0.125, min(0.5, 0.5 * BALANCED / cells))
+    kind = below(state, 2) if whole else REGION + below(state, 2)
+    dirty[:] = True
+    if kind == CROSS:
+        parents = np.empty((2, 4, n), np.int32)
+        b = (a + 1 + below(state, size - 1)) % size
+        neighbours_of(w, board, parents[0])
+        neighbours_of(w, boards[b], parents[1])
+        keep[:] = w.fixed
+        regrow(w, parents, bonus, board, cell, keep, True, noise, state)
+    elif kind == ROUND:
+        threshold = spread * uniform(state)
+        if w.anchored and below(state, 2) == 0:  # an anchored board does not float by itself
+            carry_part(w, board, threshold, keep, state)
+        else:
+            largest_part(w, board, threshold, keep)
+        regrow(w, nobody, 0.0, board, cell, keep, True, noise, state)
+    elif kind == REGION:
+        keep[:] = True
+        most = max(4, min(cells // 2, LARGEST_REGION))
+        open_region(w, weak_cell(w, board, state), 2 + below(state, most), state, keep)
+        dirty[:] = ~keep
+        regrow(w, nobody, 0.0, board, cell, keep, False, 2.0 * noise, state)
+    else:
+        dirty[:] = False
+        move_blocks(w, board, cell, tries, dirty, state, least)
+    return kind
+
+
+@njit(cache=True, nogil=True)
 def breed(w, noise, bonus, spread, children, state, boards, scores, tally):  # type: ignore[no-untyped-def]
     """``children`` births. ``tally (KINDS, 2)`` counts births and new bests by kind."""
-    n, size, cells = w.at.shape[1], len(boards), w.rows * w.cols
+    size = len(boards)
     board = np.empty(boards.shape[1], np.int32)
-    cell = np.empty(n, np.int32)
+    cell = np.empty(w.at.shape[1], np.int32)
     keep = np.empty(boards.shape[1], np.bool_)
     dirty = np.empty(boards.shape[1], np.bool_)
-    nobody = np.empty((0, 4, n), np.int32)
-    parents = np.empty((2, 4, n), np.int32)
     for _ in range(children):
         a = min(below(state, size), below(state, size))  # boards are kept best first
-        board[:] = boards[a]
-        for c in range(len(board)):
-            if board[c] >= 0:
-                cell[board[c]] = c
-        whole = uniform(state) < max(0.125, min(0.5, 0.5 * BALANCED / cells))
-        kind = below(state, 2) if whole else REGION + below(state, 2)
-        dirty[:] = True
-        if kind == CROSS:
-            b = (a + 1 + below(state, size - 1)) % size
-            neighbours_of(w, board, parents[0])
-            neighbours_of(w, boards[b], parents[1])
-            keep[:] = w.fixed
-            regrow(w, parents, bonus, board, cell, keep, True, noise, state)
-        elif kind == ROUND:
-            threshold = spread * uniform(state)
-            if w.anchored and below(state, 2) == 0:  # an anchored board does not float by itself
-                carry_part(w, board, threshold, keep, state)
-            else:
-                largest_part(w, board, threshold, keep)
-            regrow(w, nobody, 0.0, board, cell, keep, True, noise, state)
-        elif kind == REGION:
-            keep[:] = True
-            most = max(4, min(cells // 2, LARGEST_REGION))
-            open_region(w, weak_cell(w, board, state), 2 + below(state, most), state, keep)
-            dirty[:] = ~keep
-            regrow(w, nobody, 0.0, board, cell, keep, False, 2.0 * noise, state)
-        else:
-            dirty[:] = False
-            if move_blocks(w, board, cell, BLOCK_TRIES, dirty, state) == 0:
-                tally[kind, 0] += 1
-                continue
-        score = settle(w, board, cell, dirty, state)
+        kind = bear(
+            w,
+            noise,
+            bonus,
+            spread,
+            BLOCK_TRIES,
+            EPS,
+            state,
+            boards,
+            a,
+            board,
+            cell,
+            keep,
+            dirty,
+        )
         tally[kind, 0] += 1
+        if not dirty.any():
+            continue
+        score = settle(w, board, cell, dirty, state)
         # A small change replaces its parent, so that variety stays; a new board the weakest.
         target = a if kind >= REGION else size - 1
         if score <= scores[target] + EPS or _has_twin(w, boards, scores, board, score):
