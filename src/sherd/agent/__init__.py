@@ -1,0 +1,1 @@
+"""The EvoRL agent: MDP rules, environments, actor, critic, evaluator, evolution of actions."""

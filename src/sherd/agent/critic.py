@@ -1,0 +1,81 @@
+"""Critic and evaluator: the value of a state (eq. vvalue), for thousands of states at a time."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .config import AgentConfig
+from .layout import Layout
+from .rules import Puzzles, best_reward
+from .state import CELL, GLOBAL, State, observe
+
+
+class Critic(nn.Module):
+    """Value as a share of what staying perfect is worth: about 0..1.
+
+    Every cell looks at itself, then at itself and its four neighbours; the mean over the cells and
+    the global figures make the value. No attention: the evaluator judges S·Z states per action.
+    The answer starts as a line in the mean evidence, so that an untrained evaluator prefers what
+    the evidence prefers.
+    """
+
+    def __init__(self, cfg: AgentConfig) -> None:
+        super().__init__()
+        w = cfg.critic
+        self.cell = nn.Linear(CELL, w)
+        self.around = nn.Linear(2 * w, w)
+        self.out = nn.Linear(2 * w + GLOBAL, w)
+        self.value = nn.Linear(w, 1)
+        self.line = nn.Linear(GLOBAL, 1)
+        nn.init.zeros_(self.value.weight)
+        nn.init.zeros_(self.value.bias)
+        with torch.no_grad():
+            self.line.weight.zero_()
+            self.line.weight[0, :3] = torch.tensor([0.3, 0.03, 0.7])
+            self.line.bias.fill_(0.4)
+
+    def forward(self, state: State, layout: Layout) -> Tensor:
+        """``(B,)``."""
+        x = F.gelu(self.cell(state.cells))
+        y = F.gelu(self.around(torch.cat([x, 0.25 * _around(x, layout)], dim=2)))
+        pooled = torch.cat([x.mean(1), y.mean(1), state.glob], dim=1)
+        answer = self.value(F.gelu(self.out(pooled))) + self.line(state.glob)
+        return answer.squeeze(1)
+
+
+def _around(x: Tensor, layout: Layout) -> Tensor:
+    """``(B, C, w)``: sum over a cell's four neighbours."""
+    count = layout.rows * layout.cols
+    grid = x[:, :count].unflatten(1, layout.grid)
+    out = torch.zeros_like(x)
+    near = out[:, :count].unflatten(1, layout.grid)  # a view: shifted grids are added in place
+    near[:, 1:] += grid[:, :-1]
+    near[:, :-1] += grid[:, 1:]
+    near[:, :, 1:] += grid[:, :, :-1]
+    near[:, :, :-1] += grid[:, :, 1:]
+    return out
+
+
+def value_scale(layout: Layout, gamma: float) -> float:
+    """Return of a board that is perfect for ever, the bonus left out: what a value of 1 means."""
+    return max(1.0, best_reward(layout)) / (1.0 - gamma)
+
+
+def evaluate(
+    critic: Critic, puzzles: Puzzles, boards: Tensor, which: Tensor, chunk: int = 16384
+) -> Tensor:
+    """``(B,)`` values of boards, without gradients."""
+    parts = []
+    with torch.no_grad():
+        for part, w in zip(boards.split(chunk), which.split(chunk), strict=True):
+            parts.append(critic(observe(puzzles, part, w), puzzles.layout).float())
+    return torch.cat(parts)
+
+
+def soft_update(evaluator: nn.Module, critic: nn.Module, beta: float) -> None:
+    """Eq. evaluator_update: μ ← β·φ + (1−β)·μ."""
+    with torch.no_grad():
+        for mu, phi in zip(evaluator.parameters(), critic.parameters(), strict=True):
+            mu.lerp_(phi, beta)
