@@ -33,6 +33,7 @@ from sherd.perception.mppn.weights import Model
 from sherd.perception.whole import Whole
 from sherd.train import boards as b
 from sherd.train.judge import Verdicts, judge, table, write_verdicts
+from sherd.train.weigh import Pool, best_weight, results, with_shifts, write_weight
 from test_mppn import TINY
 
 SMALL = DiscriminatorConfig(
@@ -88,6 +89,16 @@ def test_pictures_of_any_size(size):
     assert both.shape == (2,)
     # a board's logit does not depend on its company
     assert torch.allclose(both[1:], net(x[1:]), atol=1e-5)
+
+
+def test_boards_of_a_batch_share_what_is_left_out():
+    net = fresh(replace(SMALL, drop_path=0.5, dropout=0.5)).train()
+    x = torch.rand(1, 3, 64, 64, generator=seeded(1)).expand(3, -1, -1, -1)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        runs = torch.stack([net(x).detach() for _ in range(4)])
+    assert torch.allclose(runs, runs[:, :1], atol=1e-6)
+    assert len(torch.unique(runs[:, 0])) > 1
 
 
 def test_small_pictures_are_refused():
@@ -277,7 +288,7 @@ def test_loss_starts_at_chance_and_reports_figures():
     net = fresh()
     loss, figures = b.discriminator_loss(net, tiles, *pair_scores((3, 3)), (3, 3), seeded(1))
     assert float(figures["choice"]) == pytest.approx(np.log(1 + len(b.MIX)), abs=0.05)
-    assert float(loss) == pytest.approx(
+    assert float(loss.detach()) == pytest.approx(
         float(figures["choice"] + b.OFFSET_WEIGHT * figures["offset"])
     )
     assert set(figures) == {"choice", "offset", "top", "swap", "logit"}
@@ -320,6 +331,29 @@ def test_temperature_undoes_a_scale():
         assert found == pytest.approx(scale, rel=0.12)
 
 
+def test_weight_is_the_one_that_solves_most():
+    def pool(local, whole, absolute):
+        return Pool(*(np.array(x, dtype=float) for x in (local, whole, absolute)))
+
+    pools = [
+        pool([5, 4], [0, 2], [0.2, 1.0]),  # right from 0.5 on
+        pool([5, 4], [0, -3], [1.0, 0.5]),  # always right
+        pool([5, 4], [0, 0.5], [1.0, 0.0]),  # wrong above 2
+    ]
+    choices = (0.0, 0.7, 1.5, 3.0)
+    rows = [perfect for perfect, _ in results(pools, choices)]
+    assert rows == pytest.approx([2 / 3, 1, 1, 2 / 3])
+    assert best_weight(pools, choices) == 0.7
+
+
+def test_pools_hold_shifts_of_the_best_board():
+    board = np.arange(6).reshape(1, 2, 3)
+    found = with_shifts(np.concatenate([board, board[:, ::-1]]))
+    assert np.array_equal(found[0], board[0])
+    assert len(found) == 4  # of two rows, a shift up is a shift down and is the flipped board
+    assert any(np.array_equal(b, np.roll(board[0], 1, 1)) for b in found)
+
+
 # ---- on disk, and as evidence ------------------------------------------------------------------
 
 
@@ -357,6 +391,8 @@ def test_weights_come_back(tmp_path, models):
     assert again.calibration.weight == 0.5
     assert again.calibration.temperature == pytest.approx(verdicts.temperature(), abs=1e-3)
     assert again.card["boards"]["beats_swap"] == 1.0
+    write_weight(tmp_path / "discriminator.json", 0.35)
+    assert load_discriminator(tmp_path).calibration == replace(again.calibration, weight=0.35)
 
     about = json.loads((tmp_path / "discriminator.json").read_text())
     about["calibration"] = {"temperature": 0}
