@@ -15,7 +15,7 @@ from sherd.errors import SherdError
 from sherd.perception.mppn.blend import lay_out, linear_fill
 from sherd.perception.mppn.config import Calibration
 from sherd.perception.mppn.decoder import Restorer, load_decoder
-from sherd.perception.mppn.discriminator import DiscriminatorConfig
+from sherd.perception.mppn.discriminator import DiscriminatorConfig, load_discriminator
 from sherd.perception.mppn.weights import Model, load_model, save_model
 from sherd.train.data import Augment, Entry
 from sherd.train.evaluate import Cell
@@ -167,9 +167,10 @@ def test_same_seed_same_bits_and_files(data, tmp_path):  # noqa: F811
     }  # fmt: skip
     found = load_decoder(tmp_path / "a")
     assert found.mppn == "0" * 64
-    assert set(found.card["val"]["gap6"]) == {
-        "line", "decoder", "blend", "judge_top", "judge_swap"
-    }  # fmt: skip
+    assert set(found.card["val"]["gap6"]) == {"line", "decoder", "blend"}
+    judge = load_discriminator(tmp_path / "a")
+    judge.check(found.sha256)
+    assert 0 <= judge.card["boards"]["beats_swap"] <= 1
 
 
 def test_both_sides_learn(data, tmp_path):  # noqa: F811

@@ -25,7 +25,7 @@ CELLS = (
     Cell("art-gap12", "art5", (5, 5), 96, 12),
     Cell("art-gap12-jitter3", "art5", (5, 5), 96, 12, jitter=3),
 )
-"""What is watched while training; the second to last lines are one and the same pictures."""
+"""What is watched while training; the discriminator on the last one."""
 
 
 @dataclass(frozen=True)

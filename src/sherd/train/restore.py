@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -21,10 +22,16 @@ from torch import Tensor, nn
 
 from ..errors import SherdError
 from ..perception.mppn.decoder import Restorer, load_decoder, save_decoder
-from ..perception.mppn.discriminator import Discriminator, to_tiles
-from ..perception.mppn.seams import seam_logits
-from ..perception.mppn.weights import Model, fill, load_model, load_part, save_part
-from .boards import adversarial_loss, discriminator_loss
+from ..perception.mppn.discriminator import (
+    BoardCalibration,
+    Discriminator,
+    load_discriminator,
+    save_discriminator,
+    to_tiles,
+)
+from ..perception.mppn.weights import Model, load_model
+from ..perception.whole import recover_tiles
+from .boards import adversarial_loss, cheap_pairs, discriminator_loss
 from .data import Store, draw_pictures, load_store
 from .evaluate import Cell
 from .gaps import (
@@ -37,6 +44,7 @@ from .gaps import (
     run_boards,
     val_boards,
 )
+from .judge import Verdicts, judge
 from .loop import (
     Average,
     Clock,
@@ -53,19 +61,21 @@ from .loop import (
 )
 from .restore_recipe import Recipe, read_recipe
 
-JUDGE_KIND = "sherd-discriminator"
 LOSSES = (
     "loss", "blend", "gap", "inside", "adversarial", "grad_norm",
     "judge", "judge_top", "judge_swap", "judge_norm",
 )  # fmt: skip
 
 
-class Side:
+Net = TypeVar("Net", bound=nn.Module)
+
+
+class Side(Generic[Net]):
     """A network, its optimiser and its averaged weights."""
 
-    def __init__(self, net: nn.Module, lr: float, decay: float, weight_decay: float) -> None:
+    def __init__(self, net: Net, lr: float, decay: float, weight_decay: float) -> None:
         self.net, self.lr = net, lr
-        self.shadow = copy.deepcopy(net).eval().requires_grad_(False)
+        self.shadow: Net = copy.deepcopy(net).eval().requires_grad_(False)
         device = next(net.parameters()).device
         self.fused = device.type == "cuda"
         decayed = [p for p in net.parameters() if p.ndim > 1]
@@ -105,6 +115,8 @@ class Trainer:
         self.judges = Side(self.judge, recipe.judge_lr, recipe.decay, recipe.judge_decay)
         self.metrics = Metrics(out / "metrics.jsonl", show)
         self.figures: dict[str, dict[str, float]] = {}
+        self.boards: dict[str, float] = {}
+        self.calibration = BoardCalibration()
 
     def autocast(self) -> AbstractContextManager[None]:
         """bf16 on a GPU, nothing on a CPU."""
@@ -162,52 +174,40 @@ class Trainer:
         r = self.recipe
         self.judge.train()
         with self.autocast():
-            pairs = self._pairs(boards, len(tiles))
+            pieces = boards.pieces.unflatten(0, (boards.puzzles, -1))[: len(tiles)]
+            pairs = cheap_pairs(self.mppn, pieces, boards.layout.gap)
             loss, figures = discriminator_loss(
                 self.judge, tiles, *pairs, boards.layout.grid, generator
             )
         norm = self.judges.update(loss, rate, r.clip, step)
         return [loss.detach().float(), figures["top"], figures["swap"], norm]
 
-    def _pairs(self, boards: Boards, puzzles: int) -> tuple[Tensor, Tensor]:
-        """``(b, n, n)`` cheap scores per direction of the first ``puzzles``."""
-        with torch.no_grad():
-            pieces = boards.pieces.unflatten(0, (boards.puzzles, -1))[:puzzles]
-            flat = pieces.flatten(0, 1)
-            gap = torch.full((len(flat),), float(boards.layout.gap), device=self.device)
-            x = self.mppn.encode(flat, gap)
-            tokens = self.mppn.tokens(x, puzzles)
-            seams = seam_logits(pieces, [boards.layout.gap] * puzzles)
-            h, v = (self.mppn.base(x, tokens, seams[d], d).score.float() for d in (0, 1))
-        return h, v
-
     def evaluate(self, clock: Clock, cells: list[tuple[Cell, list[Boards]]], what: str) -> None:
         """Record the averaged networks' figures on validation pictures."""
         began = time.monotonic()
         for side in (self.makers, self.judges):
             side.average.copy_to(side.shadow)
-        restorer, judge = self.makers.shadow, self.judges.shadow
-        assert isinstance(restorer, Restorer)
-        assert isinstance(judge, Discriminator)
+        restorer, judge_net = self.makers.shadow, self.judges.shadow
         self.figures = evaluate_gaps(self.mppn, restorer, cells, self.autocast())
-        for cell, boards in cells:
-            generator = torch.Generator(self.device).manual_seed(11)
-            rows = []
-            with torch.no_grad(), self.autocast():
-                for board in boards:
-                    gap = torch.full((len(board.pieces),), float(board.layout.gap),
-                                     device=self.device)  # fmt: skip
-                    parts = restorer.recover(self.mppn, board.pieces, gap, board.layout.half)
-                    tiles = to_tiles(parts.float(), judge.cfg.pitch)[None]
-                    pairs = self._pairs(board, 1)
-                    _, f = discriminator_loss(judge, tiles, *pairs, board.layout.grid, generator)
-                    rows.append(torch.stack([f["top"], f["swap"]]))
-            top, swap = torch.stack(rows).mean(0).tolist()
-            self.figures[cell.name] |= {"judge_top": top, "judge_swap": swap}
-            self.metrics.write(
-                kind=what, step=clock.step, cell=cell.name, **self.figures[cell.name]
-            )
-        self.metrics.write(kind="evaluated", step=clock.step, seconds=time.monotonic() - began)
+        boards = cells[-1][1]  # the discriminator is watched on 5×5 art
+        generator = torch.Generator(self.device).manual_seed(11)
+        verdicts = []
+        with torch.no_grad(), self.autocast():
+            for board in boards:
+                gap, pitch = board.layout.gap, judge_net.cfg.pitch
+                tiles = recover_tiles(self.mppn, restorer, board.pieces, float(gap), pitch)
+                pairs = cheap_pairs(self.mppn, board.pieces[None], gap)
+                verdicts.append(judge(judge_net, tiles[None], pairs, board.layout.grid, generator))
+        found = Verdicts.join(verdicts)
+        self.boards = found.figures()
+        self.calibration = BoardCalibration(temperature=found.temperature())
+        for name, figures in self.figures.items():
+            self.metrics.write(kind=what, step=clock.step, cell=name, **figures)
+        self.metrics.write(kind=what, step=clock.step, cell="boards", **self.boards)
+        self.metrics.write(
+            kind="evaluated", step=clock.step, temperature=self.calibration.temperature,
+            seconds=time.monotonic() - began,
+        )  # fmt: skip
 
     def save(self, clock: Clock) -> None:
         """Write the state of the run, and the averaged networks as they would be shipped."""
@@ -217,19 +217,21 @@ class Trainer:
             "total_minutes": clock.total_minutes, "mppn": self.model.sha256,
         }  # fmt: skip
         state = pack_state(self.restorer, self.makers.optimiser)
-        judge = pack_state(self.judge, self.judges.optimiser)
-        save_shards(self.out, "resume", state | {f"judge/{k}": v for k, v in judge.items()}, meta)
+        other = pack_state(self.judge, self.judges.optimiser)
+        save_shards(self.out, "resume", state | {f"judge/{k}": v for k, v in other.items()}, meta)
         for side in (self.makers, self.judges):
             side.average.copy_to(side.shadow)
         card = {
             "step": clock.step, "minutes": round(clock.seconds / 60.0, 2), "seed": r.seed,
             "pictures": {k: len(v) for k, v in self.store.images.items()}, "val": self.figures,
         }  # fmt: skip
-        restorer = self.makers.shadow
-        assert isinstance(restorer, Restorer)
-        save_decoder(self.out / "decoder", restorer, self.model.sha256, self.mppn.cfg, card)
-        about = {"net": r.discriminator.asdict(), "mppn": self.model.sha256, "card": card}
-        save_part(self.out / "discriminator", self.judges.shadow, JUDGE_KIND, about)
+        stem = self.out / "decoder"
+        save_decoder(stem, self.makers.shadow, self.model.sha256, self.mppn.cfg, card)
+        card = {**card, "val": {}, "boards": self.boards}
+        save_discriminator(
+            self.out / "discriminator", self.judges.shadow, load_decoder(stem).sha256,
+            self.calibration, card,
+        )  # fmt: skip
 
     def resume(self, folder: Path, clock: Clock) -> None:
         """Go on from the checkpoint in ``folder``."""
@@ -242,17 +244,16 @@ class Trainer:
                 f"{self.model.sha256[:12]}…; give the same one or another --out"
             )
         clock.step, clock.used_s = int(meta["step"]), float(meta["used_s"])
-        judge = {k.removeprefix("judge/"): v for k, v in tensors.items() if k.startswith("judge/")}
-        for side, found in ((self.makers, tensors), (self.judges, judge)):
+        other = {k.removeprefix("judge/"): v for k, v in tensors.items() if k.startswith("judge/")}
+        sides: tuple[tuple[Side[Any], dict[str, Tensor]], ...]
+        sides = ((self.makers, tensors), (self.judges, other))
+        for side, found in sides:
             unpack_state(found, clock.step, side.net, side.optimiser, fused=side.fused, what=folder)
             side.average.copy_from(side.net)
         if (folder / "decoder.json").exists():
             self.makers.average.copy_from(load_decoder(folder).net)
         if (folder / "discriminator.json").exists():
-            stem = folder / "discriminator"
-            shadow = copy.deepcopy(self.judges.shadow)
-            fill(shadow, load_part(stem, JUDGE_KIND)[1], stem)
-            self.judges.average.copy_from(shadow)
+            self.judges.average.copy_from(load_discriminator(folder).net)
 
 
 def train(

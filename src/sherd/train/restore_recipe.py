@@ -80,7 +80,7 @@ class Recipe:
     """Seconds between checkpoints."""
     eval_s: float = 120.0
     """Seconds between evaluations."""
-    reserve_s: float = 25.0
+    reserve_s: float = 40.0
     """Seconds at the end of a run for the last evaluation."""
     workers: int = 16
 
