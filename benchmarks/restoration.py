@@ -1,6 +1,6 @@
 """How well gaps are filled: the shipped decoder and blend against interpolation and inpainting.
 
-    python benchmarks/restoration.py [--data DIR] [--weights FOLDER] [--limit 40]
+    python benchmarks/restoration.py [--data DIR] [--weights FOLDER] [--limit 20]
 
 Validation pictures (photographs and art below DATA, by default the environment's SHERD_DATA) are
 cut, put back on the true board, and the gaps are filled by
@@ -175,7 +175,7 @@ def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--data", type=Path, default=os.environ.get("SHERD_DATA"))
     p.add_argument("--weights", type=Path, help="folder of both networks (default: the shipped)")
-    p.add_argument("--limit", type=int, default=30, help="most pictures of each kind (0 = all)")
+    p.add_argument("--limit", type=int, default=20, help="most pictures of each kind (0 = all)")
     args = p.parse_args()
     try:
         if args.data is None:
