@@ -40,6 +40,8 @@ class EvolutionParams:
     """Actions that the actor proposes per step."""
     crossover: float = 0.6
     """Share of offspring with two parents."""
+    settle: int = 0
+    """Generations without a better sequence after which an evolution ends early; 0 = never."""
     shorter: float = 1e-4
     """What an action costs, in values: of two ways to a board, the shorter is better."""
 
@@ -49,7 +51,7 @@ class EvolutionParams:
             if f.name == "crossover":
                 if not 0 <= value <= 1:
                     raise SherdError(f"crossover: {value}; expected a share in 0..1")
-            elif f.name in ("history", "generations", "shorter"):
+            elif f.name in ("history", "generations", "shorter", "settle"):
                 if value < 0:
                     raise SherdError(f"{f.name}: {value}; expected at least 0")
             elif value < 1:
@@ -107,12 +109,19 @@ class Evolution:
         p = self.params
         parents = self._founders(proposed, history, generator)
         worth = self._judge(puzzles, boards, which, parents, judge)
+        since, last = 0, worth.amax(1)
         for _ in range(p.generations):
+            if p.settle and since >= p.settle:
+                break
             parents, worth = _best(parents, worth, p.parents)
             children = self._breed(puzzles, which, parents, proposed, generator)
             value = self._judge(puzzles, boards, which, children, judge)
             parents = torch.cat([parents, children], dim=1)
             worth = torch.cat([worth, value], dim=1)
+            if p.settle:
+                top = worth.amax(1)
+                since = 0 if bool((top > last).any()) else since + 1
+                last = top
         parents, worth = _best(parents, worth, max(1, p.history))
         action = parents[:, 0, 0]
         # a sequence that begins with the action goes on with its rest

@@ -1,0 +1,146 @@
+"""`erl-mpp`: the paper's recipe; `mppn-dqn`: the same with the DQN agent of its ablation."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ..perception.confidence import confidence
+from ..puzzle import Puzzle
+from .base import Found, Recorder
+from .sherd import Sherd
+from .stop import Stop
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from ..agent.dqn import DqnParams
+    from ..agent.rules import Puzzles
+    from ..agent.solve import Progress, SolveParams
+    from ..agent.weights import TrainedAgent, TrainedDqn
+    from ..perception.mppn.weights import Model
+
+
+@cache
+def _agent() -> TrainedAgent:
+    from ..agent.weights import load_agent
+
+    return load_agent()
+
+
+@cache
+def _dqn() -> TrainedDqn:
+    from ..agent.weights import load_dqn
+
+    return load_dqn()
+
+
+class _Player(Sherd):
+    """What the two have in common: the network's evidence, a random board, swaps."""
+
+    def _solve(
+        self, puzzle: Puzzle, stop: Stop | None, rng: np.random.Generator, record: Recorder
+    ) -> Found:
+        self.check()  # before the slow part: an agent that is missing is missed at once
+        record.stage("perception")
+        evidence = self.perceive(puzzle)
+        record.stage("agent")
+        import torch
+
+        from ..agent.rules import from_evidence, to_board
+        from ..search.evolution import default_threads
+
+        puzzles, start = from_evidence(evidence, puzzle)
+
+        def progress(board: Tensor, score: float, number: int) -> bool:
+            record.board(to_board(board, puzzles.layout, puzzle.n), score, number)
+            record.round(number, score)
+            return stop is not None and stop(score)
+
+        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        before = torch.get_num_threads()
+        torch.set_num_threads(default_threads())
+        try:
+            found, score = self.play(puzzles, start, generator, progress)
+        finally:
+            torch.set_num_threads(before)
+        board = to_board(found, puzzles.layout, puzzle.n)
+        return Found(board, score, confidence(evidence, board), evidence)
+
+    def check(self) -> None:
+        """Raise if there is no trained agent."""
+        raise NotImplementedError  # abstract
+
+    def play(
+        self, puzzles: Puzzles, start: Tensor, generator: torch.Generator, progress: Progress
+    ) -> tuple[Tensor, float]:
+        """The best board ``(C,)`` and its evidence."""
+        raise NotImplementedError  # abstract
+
+
+class ErlMpp(_Player):
+    """Evolutionary reinforcement learning on the network's evidence.
+
+    From random boards, actions that the actor proposes are evolved for Z generations, the
+    evaluator judges where they lead, the leading action of the best sequence is executed; and so
+    on, until neither evidence nor value have risen for a while. The board of highest evidence that
+    was seen is returned. What is the paper's and what was decided here: docs/agent.md.
+    """
+
+    name: ClassVar[str] = "erl-mpp"
+    summary: ClassVar[str] = "EvoRL agent: swaps evolved from an actor's, judged by an evaluator."
+    reference: ClassVar[str] = "Song et al.: ERL-MPP, AAAI 2025"
+
+    def __init__(
+        self,
+        model: Model | None = None,
+        agent: TrainedAgent | None = None,
+        params: SolveParams | None = None,
+    ) -> None:
+        super().__init__(model)
+        self.agent, self.params = agent, params
+
+    def check(self) -> None:
+        self.agent or _agent()
+
+    def play(
+        self, puzzles: Puzzles, start: Tensor, generator: torch.Generator, progress: Progress
+    ) -> tuple[Tensor, float]:
+        from ..agent.solve import SolveParams, reassemble
+
+        networks = (self.agent or _agent()).networks
+        params = self.params or SolveParams()
+        return reassemble(networks, puzzles, start, params, generator, progress)
+
+
+class MppnDqn(_Player):
+    """The DQN agent of the ablation: Swap-2 actions of highest gain, while they raise the value."""
+
+    name: ClassVar[str] = "mppn-dqn"
+    summary: ClassVar[str] = "Ablation of erl-mpp: a DQN agent (as SD²RL's) on the same evidence."
+    reference: ClassVar[str] = "Song et al.: SD²RL, AAAI 2023; ERL-MPP, AAAI 2025, ablation"
+
+    def __init__(
+        self,
+        model: Model | None = None,
+        agent: TrainedDqn | None = None,
+        params: DqnParams | None = None,
+    ) -> None:
+        super().__init__(model)
+        self.agent, self.params = agent, params
+
+    def check(self) -> None:
+        self.agent or _dqn()
+
+    def play(
+        self, puzzles: Puzzles, start: Tensor, generator: torch.Generator, progress: Progress
+    ) -> tuple[Tensor, float]:
+        from ..agent.dqn import DqnParams
+        from ..agent.solve import reassemble_dqn
+
+        network = (self.agent or _dqn()).network
+        params = self.params or DqnParams()
+        return reassemble_dqn(network, puzzles, start, params, generator, progress)
