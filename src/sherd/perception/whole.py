@@ -7,6 +7,7 @@ discriminator's answer to it is kept.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -49,8 +50,9 @@ def recover_tiles(
 class Whole:
     """E_g of boards of one puzzle, on demand (`Evidence.board`).
 
-    The same board gets the same answer, whatever is asked with it: each is judged by itself,
-    which also bounds the memory and costs little, since one board keeps two cores busy.
+    The same board gets the same answer, whatever is asked with it: each is judged by itself, on
+    one thread. That also bounds the memory, and threads that work on boards of their own need not
+    wait for each other where the cores are busy.
 
     Parameters
     ----------
@@ -84,11 +86,13 @@ class Whole:
         x, gap = _fragments(puzzle)
         step = max(1, ENCODE_PIXELS // (x.shape[2] * x.shape[3]))
         pitch = min(self._net.cfg.pitch, math.isqrt(MAX_PIXELS // puzzle.n))
-        with _threads(threads), torch.inference_mode():
-            parts = [
-                recover_tiles(model.net, decoder.net, part.float() / 255.0, gap, pitch)
-                for part in x.split(step)
-            ]
+
+        @torch.inference_mode()
+        def recover(part: Tensor) -> Tensor:
+            return recover_tiles(model.net, decoder.net, part.float() / 255.0, gap, pitch)
+
+        with _threads(1), ThreadPoolExecutor(threads) as pool:
+            parts = list(pool.map(recover, x.split(step)))
         self.tiles = torch.cat(parts)
         """``(n, 3, S, S)`` in 0..1: the recovered fragments."""
 
@@ -102,9 +106,10 @@ class Whole:
         if len(self._answers) + len(missing) > CACHED_BOARDS:
             self._answers.clear()
             missing = {k: i for i, k in enumerate(keys)}
-        with _threads(self._threads), torch.inference_mode():
-            for key, i in missing.items():
-                self._answers[key] = self._logit(boards[i]) / self._temperature
+        todo = [boards[i] for i in missing.values()]
+        with _threads(1), ThreadPoolExecutor(self._threads) as pool:
+            for key, logit in zip(missing, pool.map(self._logit, todo), strict=True):
+                self._answers[key] = logit / self._temperature
         return np.array([self._answers[k] for k in keys], dtype=np.float32)
 
     def picture(self, board: np.ndarray) -> Tensor:
@@ -112,6 +117,7 @@ class Whole:
         flat = torch.from_numpy(board.astype(np.int64)).reshape(1, 1, -1)
         return compose(self.tiles[None], flat, (board.shape[0], board.shape[1]))[0]
 
+    @torch.inference_mode()
     def _logit(self, board: np.ndarray) -> float:
         x = self.picture(board)[None]
         h, w = x.shape[2:]
