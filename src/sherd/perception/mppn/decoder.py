@@ -96,20 +96,25 @@ class Decoder(nn.Module):
         """
         cells = -(-around // 4)
         f = _extend(maps.f.permute(0, 3, 1, 2), cells)
-        x = torch.cat([f, _outside(f, cells)], dim=1)
+        x = _joined(f, _outside(f, cells))
         x = self.first(x) + self.gap(gap)[:, :, None, None]
         x = self.to_half(F.relu(self.at_quarter(x)))
         fine = _extend(maps.fine.permute(0, 3, 1, 2), 2 * cells)
-        x = self.at_half(torch.cat([F.pixel_shuffle(x, 2), fine.to(x.dtype)], dim=1))
+        x = self.at_half(_joined(F.pixel_shuffle(x, 2), fine))
         x = self.to_full(F.relu(x))
         pixels = _extend(padded, 4 * cells)
         known = F.pad(torch.ones_like(padded[:, :1]), [4 * cells] * 4)
-        x = torch.cat([F.pixel_shuffle(x, 2), (2.0 * pixels - 1.0).to(x.dtype), known.to(x.dtype)],
-                      dim=1)  # fmt: skip
+        x = _joined(F.pixel_shuffle(x, 2), 2.0 * pixels - 1.0, known)
         out = pixels + self.last(F.relu(self.at_full(x))).to(pixels.dtype)
         (h, w), extra = size, 4 * cells - around
         top, left = (extra + (p - s) // 2 for p, s in zip(padded.shape[2:], size, strict=True))
         return into_range(out[..., top : top + h + 2 * around, left : left + w + 2 * around])
+
+
+def _joined(first: Tensor, *others: Tensor) -> Tensor:
+    """Maps side by side, in the first one's precision, channels last: what convolutions like."""
+    x = torch.cat([first, *(o.to(first.dtype) for o in others)], dim=1)
+    return x.contiguous(memory_format=torch.channels_last)
 
 
 def _extend(x: Tensor, cells: int) -> Tensor:
