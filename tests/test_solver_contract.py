@@ -80,7 +80,7 @@ def check(result: Result, puzzle: Puzzle) -> None:
     assert np.isfinite(result.score)
     if result.evidence is not None:  # in the order in which the caller knows the pieces
         assert result.evidence.n == puzzle.n
-        assert result.evidence.score(board) == pytest.approx(result.score, rel=1e-4, abs=1e-3)
+        assert result.evidence.full_score(board) == pytest.approx(result.score, rel=1e-4, abs=1e-3)
     assert result.timings["total"] >= 0
 
 

@@ -53,6 +53,11 @@ class Evidence:
             if self.border.shape != (4, n) or not np.isfinite(self.border).all():
                 raise SherdError(f"evidence.border: expected a finite (4, {n}) array")
             object.__setattr__(self, "border", np.ascontiguousarray(self.border, dtype=np.float32))
+        for name in ("puzzlet_weight", "board_weight"):
+            if not 0.0 <= getattr(self, name) < np.inf:
+                raise SherdError(
+                    f"evidence.{name}: {getattr(self, name)}; expected a number of at least 0"
+                )
 
     @property
     def n(self) -> int:
@@ -84,17 +89,19 @@ class Evidence:
         return total
 
     @property
-    def complete(self) -> bool:
-        """Pair and border evidence are all there is: `full_score` is `score`."""
-        return not (self._has_puzzlets or self._has_board)
-
-    @property
-    def _has_puzzlets(self) -> bool:
+    def has_puzzlets(self) -> bool:
+        """2×2 evidence counts."""
         return self.puzzlet is not None and self.puzzlet_weight > 0
 
     @property
-    def _has_board(self) -> bool:
+    def has_board(self) -> bool:
+        """Global evidence counts."""
         return self.board is not None and self.board_weight > 0
+
+    @property
+    def complete(self) -> bool:
+        """Pair and border evidence are all there is: `full_score` is `score`."""
+        return not (self.has_puzzlets or self.has_board)
 
     def full_score(self, board: np.ndarray) -> float:
         """All evidence of ``board``: E = λ_g·E_g + E_p (eq. evidence), E_p with its 2×2 term.

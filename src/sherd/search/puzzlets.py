@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..perception.evidence import PuzzletFn
+from ..perception.evidence import Evidence
 from .kernels.puzzlets import FREE, GUESSES, Quads, guess_bins, known, put
 from .kernels.world import World
-
-COMBINATIONS = 120_000
-"""Puzzlets looked at by `PuzzletTable.likely`: the lists of candidates are cut to this."""
 
 
 class PuzzletTable:
     """Answers of the 2×2 head. Each puzzlet is asked once."""
 
-    def __init__(self, ask: PuzzletFn, world: World, weight: float) -> None:
-        self._ask, self._world, self._weight = ask, world, weight
+    def __init__(self, evidence: Evidence, world: World) -> None:
+        self._ask = evidence.puzzlet if evidence.has_puzzlets else None
+        self._weight = evidence.puzzlet_weight if evidence.has_puzzlets else 0.0
+        self._world = world
         self._n = int(world.at.shape[1])
         self._keys = np.full(1 << 12, FREE, dtype=np.int64)
         self._values = np.zeros(1 << 12, dtype=np.float32)
@@ -25,9 +24,11 @@ class PuzzletTable:
         """Puzzlets that were asked."""
 
     def quads(self) -> Quads:
-        """The table as it stands, for the kernels; `learn` may outdate it."""
+        """The table as it stands, for the kernels; `learn` may outdate it.
+
+        A puzzlet that was not asked counts as those known do on average that have links as strong.
+        """
         count = self._sums[1]
-        # A bin without an answer takes the next one's: links that weak are left to the pairs.
         filled = np.flatnonzero(count)
         guess = np.zeros(GUESSES)
         if len(filled):
@@ -36,6 +37,8 @@ class PuzzletTable:
 
     def learn(self, quads: np.ndarray) -> None:
         """Ask for the puzzlets ``quads (k, 4)`` that are not known yet; -1 = empty cell."""
+        if self._ask is None:
+            return
         quads = quads[(quads >= 0).all(axis=1)].astype(np.int64)
         n = self._n
         keys = ((quads[:, 0] * n + quads[:, 1]) * n + quads[:, 2]) * n + quads[:, 3]
@@ -63,29 +66,3 @@ class PuzzletTable:
             self._keys = np.full(size, FREE, dtype=np.int64)
             self._values = np.zeros(size, dtype=np.float32)
             put(self._keys, self._values, keys, values)
-
-    def likely(self, most: int) -> np.ndarray:
-        """``(≤ most, 4)``: the puzzlets whose four links have most evidence in sum."""
-        w, n = self._world, self._n
-        depth = min(w.cand.shape[2], max(2, int((COMBINATIONS / (2 * n)) ** (1 / 3))))
-        right, below = w.cand[1, :, :depth], w.cand[2, :, :depth]
-        a = np.arange(n)[:, None, None, None]
-        b, c = right[:, :, None, None], below[:, None, :, None]
-        under = np.broadcast_to(below[right][:, :, None, :], (n, depth, depth, depth))
-        beside = np.broadcast_to(right[below][:, None, :, :], (n, depth, depth, depth))
-        d = np.concatenate([under, beside], axis=3)
-        q = np.stack([x.ravel() for x in np.broadcast_arrays(a, b, c, d)], axis=1)
-        q = q[(q >= 0).all(axis=1)]
-        ordered = np.sort(q, axis=1)
-        q = q[(ordered[:, 1:] != ordered[:, :-1]).all(axis=1)].astype(np.int64)
-        keys = ((q[:, 0] * n + q[:, 1]) * n + q[:, 2]) * n + q[:, 3]
-        q = q[np.unique(keys, return_index=True)[1]]
-        links = (
-            w.at[1, q[:, 0], q[:, 1]]
-            + w.at[1, q[:, 2], q[:, 3]]
-            + w.at[2, q[:, 0], q[:, 2]]
-            + w.at[2, q[:, 1], q[:, 3]]
-        )
-        if len(q) <= most:
-            return q
-        return q[np.argsort(-links, kind="stable")[:most]]

@@ -37,7 +37,7 @@ class Result:
     confidence: np.ndarray
     """``(M, N)`` estimated probability that the piece of a cell lies beside its true neighbours."""
     evidence: Evidence | None
-    """What the board was built on; its ``score`` is the objective that was maximised."""
+    """What the board was built on; its ``full_score`` is the objective that was maximised."""
     system: str
     seed: int
     history: list[Snapshot] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""`evolve`: our search on evidence without a net."""
+"""`evolve`: our search on evidence without a net, and what it shares with `sherd`."""
 
 from __future__ import annotations
 
@@ -29,16 +29,51 @@ class Evolve(Solver):
         self, puzzle: Puzzle, stop: Stop | None, rng: np.random.Generator, record: Recorder
     ) -> Found:
         from ..search.evolution import Evolution
+        from ..search.polish import Polish
         from ..search.problem import make_problem
 
         record.stage("perception")
         evidence = self.perceive(puzzle)
         record.stage("search")
-
-        def progress(board: np.ndarray, score: float, number: int) -> bool:
-            record.board(board, score, number)
-            record.round(number, score)
-            return stop is not None and stop(score)
-
-        board, score = Evolution(make_problem(evidence, puzzle)).run(rng, progress)
+        problem = make_problem(evidence, puzzle)
+        watch = _Watch(evidence, stop, record)
+        search = Evolution(problem)
+        board, score = search.run(rng, watch.local)
+        if not evidence.complete:
+            if not watch.stopped:
+                record.stage("polish")
+                polish = Polish(problem, evidence)
+                polish.run(search.archive, rng, watch.full, first=watch.rounds)
+            board, score = watch.board, watch.score
         return Found(board, score, confidence(evidence, board), evidence)
+
+
+class _Watch:
+    """Hears of every round, reports in the full objective, and keeps the best board by it."""
+
+    def __init__(self, evidence: Evidence, stop: Stop | None, record: Recorder) -> None:
+        self._evidence, self._stop, self._record = evidence, stop, record
+        self._local = float("-inf")
+        self.board = np.empty(0)
+        self.score = float("-inf")
+        self.rounds = 0
+        self.stopped = False
+
+    def local(self, board: np.ndarray, score: float, number: int) -> bool:
+        """A round of a search on pair and border evidence."""
+        if self._evidence.complete:
+            return self.full(board, score, number)
+        if score <= self._local:
+            return self.full(self.board, self.score, number)
+        self._local = score
+        return self.full(board, self._evidence.full_score(board), number)
+
+    def full(self, board: np.ndarray, score: float, number: int) -> bool:
+        """A round of a search on all evidence."""
+        if score > self.score:
+            self.board, self.score = board, score
+        self._record.board(self.board, self.score, number)
+        self._record.round(number, self.score)
+        self.rounds = number + 1
+        self.stopped = self._stop is not None and self._stop(self.score)
+        return self.stopped

@@ -10,6 +10,7 @@ from ..puzzle import Puzzle
 from .evolve import Evolve
 
 if TYPE_CHECKING:
+    from ..perception.full import Judges
     from ..perception.mppn.weights import Model
 
 
@@ -20,8 +21,16 @@ def _shipped() -> Model:
     return load_model()
 
 
+@cache
+def _judges() -> Judges | None:
+    from ..perception.full import shipped_judges
+
+    return shipped_judges()
+
+
 class Sherd(Evolve):
-    """Evolutionary search on the network's evidence."""
+    """Evolutionary search on the network's evidence: on pairs and borders first, then, from the
+    boards that found, on 2×2 puzzlets and whole boards as well."""
 
     name: ClassVar[str] = "sherd"
     summary: ClassVar[str] = "Evolutionary search on what the perception network sees."
@@ -32,8 +41,11 @@ class Sherd(Evolve):
 
     def perceive(self, puzzle: Puzzle) -> Evidence:
         """The evidence to search on."""
-        from ..perception.neural import perceive
+        from ..perception.full import perceive_fully
         from ..search.evolution import default_threads
 
         model = self.model or _shipped()
-        return perceive(puzzle, model, candidates=self.candidates, threads=default_threads())
+        judges = _judges() if model.calibration.board_weight else None
+        return perceive_fully(
+            puzzle, model, judges, candidates=self.candidates, threads=default_threads()
+        )

@@ -112,6 +112,10 @@ class Calibration(_FromDict):
     """λ of the border evidence."""
     puzzlet: float = 1.0
     """Temperature of the 2×2 head."""
+    puzzlet_weight: float = 0.0
+    """λ of the 2×2 evidence in the search (``sherd.train.weigh``); 0 = left out."""
+    board_weight: float = 0.0
+    """λ_g of the global evidence in the search (``sherd.train.weigh``); 0 = left out."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -123,7 +127,7 @@ class Calibration(_FromDict):
                 raise SherdError(
                     f"calibration.{name}: {getattr(self, name)!r}; expected a positive number"
                 )
-        for name in ("border_weight",):
+        for name in ("border_weight", "puzzlet_weight", "board_weight"):
             if getattr(self, name) < 0:
                 raise SherdError(
                     f"calibration.{name}: {getattr(self, name)!r}; expected at least 0"

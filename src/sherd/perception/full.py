@@ -1,0 +1,54 @@
+"""All the evidence there is of a puzzle: pairs, borders, 2×2 puzzlets and whole boards, weighed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..puzzle import Puzzle
+from .evidence import Evidence
+from .mppn.decoder import DecoderModel, load_decoder
+from .mppn.discriminator import DEFAULT, DiscriminatorModel, load_discriminator
+from .neural import CANDIDATES, perceive
+
+if TYPE_CHECKING:
+    from .mppn.weights import Model
+
+GLOBAL_CELLS = 36
+"""Cells of the largest grid whose boards are judged as a whole: a judgement costs in proportion."""
+
+
+@dataclass(frozen=True)
+class Judges:
+    """What the global evidence is made with."""
+
+    decoder: DecoderModel
+    discriminator: DiscriminatorModel
+
+
+def shipped_judges() -> Judges | None:
+    """Those that come with sherd; None if there are none."""
+    if not DEFAULT.with_suffix(".json").is_file():
+        return None
+    return Judges(load_decoder(), load_discriminator())
+
+
+def perceive_fully(
+    puzzle: Puzzle,
+    model: Model,
+    judges: Judges | None = None,
+    *,
+    candidates: int = CANDIDATES,
+    threads: int = 2,
+) -> Evidence:
+    """`perceive`, with the weights of `Calibration` and, given ``judges``, global evidence."""
+    from .whole import Whole
+
+    c = model.calibration
+    evidence = perceive(puzzle, model, candidates=candidates, threads=threads)
+    evidence = replace(evidence, puzzlet_weight=c.puzzlet_weight, board_weight=c.board_weight)
+    rows, cols = puzzle.grid or (1, puzzle.n)
+    if judges is None or not c.board_weight or puzzle.n < 2 or rows * cols > GLOBAL_CELLS:
+        return evidence
+    whole = Whole(puzzle, model, judges.decoder, judges.discriminator, threads=threads)
+    return replace(evidence, board=whole)
