@@ -11,6 +11,9 @@ from .layout import Layout
 from .rules import Puzzles, best_reward
 from .state import CELL, GLOBAL, State, observe
 
+LINE = (0.3, 0.03, 0.7)
+"""Value per unit of mean pair, border and place evidence: what an untrained critic says."""
+
 
 class Critic(nn.Module):
     """Value as a share of what staying perfect is worth: about 0..1.
@@ -33,7 +36,7 @@ class Critic(nn.Module):
         nn.init.zeros_(self.value.bias)
         with torch.no_grad():
             self.line.weight.zero_()
-            self.line.weight[0, :3] = torch.tensor([0.3, 0.03, 0.7])
+            self.line.weight[0, :3] = torch.tensor(LINE)
             self.line.bias.fill_(0.4)
 
     def forward(self, state: State, layout: Layout) -> Tensor:
@@ -64,13 +67,23 @@ def value_scale(layout: Layout, gamma: float) -> float:
 
 
 def evaluate(
-    critic: Critic, puzzles: Puzzles, boards: Tensor, which: Tensor, chunk: int = 16384
+    critic: Critic,
+    puzzles: Puzzles,
+    boards: Tensor,
+    which: Tensor,
+    *,
+    evidence: float = 0.0,
+    chunk: int = 16384,
 ) -> Tensor:
-    """``(B,)`` values of boards, without gradients."""
+    """``(B,)`` values of boards, without gradients; ``evidence`` times the `LINE` is added."""
     parts = []
     with torch.no_grad():
         for part, w in zip(boards.split(chunk), which.split(chunk), strict=True):
-            parts.append(critic(observe(puzzles, part, w), puzzles.layout).float())
+            state = observe(puzzles, part, w)
+            value = critic(state, puzzles.layout)
+            if evidence:
+                value = value + evidence * (state.glob[:, :3] * value.new_tensor(LINE)).sum(1)
+            parts.append(value.float())
     return torch.cat(parts)
 
 

@@ -33,10 +33,21 @@ class Agent:
     """Actor and evaluator, and how they act together."""
 
     def __init__(
-        self, actor: Actor, evaluator: Critic, params: EvolutionParams | None = None
+        self,
+        actor: Actor,
+        evaluator: Critic,
+        params: EvolutionParams | None = None,
+        evidence: float = 1.0,
     ) -> None:
-        self.actor, self.evaluator = actor, evaluator
+        """``evidence`` is the weight of the evidence beside the evaluator's value: sequences are
+        to raise both (a value with γ = 0.998 hardly tells apart two boards that differ by a swap).
+        """
+        self.actor, self.evaluator, self.evidence = actor, evaluator, evidence
         self.evolution = Evolution(params)
+
+    def judge(self, puzzles: Puzzles, boards: Tensor, which: Tensor) -> Tensor:
+        """``(B,)``: what a board is worth to the evolution."""
+        return evaluate(self.evaluator, puzzles, boards, which, evidence=self.evidence)
 
     @torch.no_grad()
     def step(
@@ -54,7 +65,7 @@ class Agent:
         proposed, _ = self.actor.sample(plan, draws, generator)
 
         def judge(states: Tensor, owner: Tensor) -> Tensor:
-            return evaluate(self.evaluator, puzzles, states, owner)
+            return self.judge(puzzles, states, owner)
 
         found = self.evolution.run(puzzles, boards, which, proposed, history, judge, generator)
         after = apply(puzzles.layout, boards, found.action)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ..errors import SherdError
-from .critic import evaluate
 from .dqn import DqnParams, QNetwork, choose
 from .evolution import EvolutionParams
 from .gains import score
@@ -27,6 +26,8 @@ class SolveParams:
     """How the agent plays; chosen on validation puzzles."""
 
     evolution: EvolutionParams = field(default_factory=lambda: EvolutionParams(settle=3))
+    evidence: float = 1.0
+    """Weight of the evidence beside the evaluator's value."""
     chains: int = 2
     """Random boards that are played side by side; the best counts."""
     powers: tuple[float, ...] = (2.0, 1.0, 3.0)
@@ -68,12 +69,12 @@ def reassemble(
 
     ``board (C,)`` holds the fixed pieces in place; all others are shuffled first.
     """
-    agent = Agent(networks.actor, networks.evaluator, params.evolution)
+    agent = Agent(networks.actor, networks.evaluator, params.evolution, params.evidence)
     puzzles = _chains(puzzle, params)
     chains = torch.arange(params.chains)
     boards = shuffle(board.expand(params.chains, -1).clone(), ~puzzles.fixed, generator)
     seen = score(puzzles, boards, chains)
-    value = evaluate(networks.evaluator, puzzles, boards, chains)
+    value = agent.judge(puzzles, boards, chains)
     best = boards.clone()
     since = torch.zeros(params.chains, dtype=torch.long)
     history: Tensor | None = None
@@ -90,7 +91,7 @@ def reassemble(
             history = step.history.new_full((params.chains, *step.history.shape[1:]), -1)
         history[alive], boards[alive] = step.history, step.boards
         now = score(puzzles, step.boards, alive)
-        worth = evaluate(networks.evaluator, puzzles, step.boards, alive)
+        worth = agent.judge(puzzles, step.boards, alive)
         better = now > seen[alive] + 1e-4
         since[alive] = torch.where(better | (worth > value[alive] + 1e-5), 0, since[alive] + 1)
         value[alive] = torch.maximum(value[alive], worth)

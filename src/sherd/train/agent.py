@@ -1,0 +1,279 @@
+"""Recipe of the EvoRL agent: ``python -m sherd.train.agent --data DIR --out DIR``.
+
+Perception runs once over the training pictures, then Algorithm 1 trains on what it said. With
+``--dqn`` the DQN agent of the ablation is trained instead, on the same puzzles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..agent.batch import Starts, start_boards
+from ..agent.dqn import choose
+from ..agent.gains import score
+from ..agent.play import Agent
+from ..agent.rules import apply, count_right
+from ..agent.weights import Networks, save_agent, save_dqn
+from ..errors import SherdError
+from ..perception.mppn.weights import load_model
+from .agent_data import (
+    CELLS,
+    Group,
+    add_places,
+    describe,
+    load_groups,
+    perceive_store,
+    save_groups,
+)
+from .agent_dqn import DqnLearner
+from .agent_ppo import Learner
+from .agent_recipe import AgentRecipe, read_recipe
+from .data import load_store
+from .loop import Clock, Metrics, Show, load_shards, pick_device, print_row, save_shards
+
+EVIDENCE = "evidence.safetensors"
+"""File in --out that keeps what perception said."""
+
+
+def _autocast(device: torch.device) -> AbstractContextManager[None]:
+    if device.type == "cuda":
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return nullcontext()
+
+
+def load_evidence(
+    data: Path | None,
+    out: Path,
+    recipe: AgentRecipe,
+    device: torch.device,
+    *,
+    weights: Path | None,
+    evidence: Path | None,
+) -> dict[str, list[Group]]:
+    """Train and val groups: from ``evidence``, from an earlier run in ``out``, or perceived now."""
+    path = evidence or out / EVIDENCE
+    if evidence is not None or path.is_file():
+        return load_groups(path, device)
+    if data is None:
+        raise SherdError("data: neither pictures (--data) nor evidence (--evidence) were given")
+    model = load_model(weights)
+    net = model.net.to(device)
+    sets = {}
+    for split, limit in (("train", recipe.limit), ("val", recipe.val_limit)):
+        store = load_store(data, split, device, workers=recipe.workers)
+        sets[split] = perceive_store(
+            net, model.calibration, store, CELLS, limit, device, _autocast(device), recipe.workers
+        )
+    save_groups(path, sets)
+    return load_groups(path, device)  # as a resumed run would read it
+
+
+@torch.no_grad()
+def validate(learner: Learner | DqnLearner, group: Group) -> dict[str, float]:
+    """Play validation puzzles from random boards; figures of the boards of highest evidence."""
+    puzzles = group.puzzles
+    layout, device = puzzles.layout, puzzles.device
+    which = torch.arange(len(puzzles), device=device)
+    generator = torch.Generator(device).manual_seed(0)
+    boards = start_boards(puzzles, which, Starts(0.0, 0.0), generator)
+    best, seen = boards, score(puzzles, boards, which)
+    history: Tensor | None = None
+    recipe = learner.recipe
+    for _ in range(layout.cells + 10):
+        if isinstance(learner, Learner):
+            agent = Agent(
+                learner.actor, learner.evaluator, replace(recipe.evolution, settle=3),
+                recipe.evidence,
+            )  # fmt: skip
+            step = agent.step(puzzles, boards, which, history, generator)
+            boards, history = step.boards, step.history
+        else:
+            action, q = choose(learner.network, puzzles, boards, which, recipe.dqn, 0.0, generator)
+            better = q > learner.network(puzzles, boards, which)
+            boards = torch.where(better[:, None], apply(layout, boards, action), boards)
+        now = score(puzzles, boards, which)
+        best = torch.where((now > seen)[:, None], boards, best)
+        seen = torch.maximum(seen, now)
+    counts = count_right(puzzles, best, which)
+    return {
+        "perfect": float(counts.perfect.float().mean()),
+        "absolute": float((counts.in_place / layout.cells).mean()),
+        "neighbor": float((counts.pairs / max(1, layout.links)).mean()),
+        "evidence": float((seen / score(puzzles, puzzles.truth, which)).mean())
+        if puzzles.truth is not None
+        else 0.0,
+    }
+
+
+class Run:
+    """One training run: the learner, its metrics and files."""
+
+    def __init__(
+        self, learner: Learner | DqnLearner, val: list[Group], out: Path, show: Show
+    ) -> None:
+        self.learner, self.val, self.out = learner, val, out
+        self.metrics = Metrics(out / "metrics.jsonl", show)
+        self.figures: dict[str, dict[str, float]] = {}
+
+    @property
+    def stem(self) -> str:
+        """Of the network's files."""
+        return "agent" if isinstance(self.learner, Learner) else "dqn"
+
+    def evaluate(self, clock: Clock, what: str) -> None:
+        """Play all validation puzzles."""
+        for group in self.val:
+            figures = validate(self.learner, group)
+            self.figures[group.name] = figures
+            self.metrics.write(kind=what, step=clock.step, cell=group.name, **figures)
+
+    def save(self, clock: Clock) -> None:
+        """Write the state of the run, and the networks as they would be shipped."""
+        meta = {"format": 1, "step": clock.step, "used_s": clock.seconds, "kind": self.stem}
+        save_shards(self.out, f"resume-{self.stem}", self.learner.pack(), meta)
+        recipe = self.learner.recipe
+        card: dict[str, Any] = {
+            "iterations": clock.step, "minutes": round(clock.seconds / 60.0, 2),
+            "seed": recipe.seed, "puzzles": describe(self.learner.groups), "val": self.figures,
+        }  # fmt: skip
+        if isinstance(self.learner, Learner):
+            networks = Networks(recipe.net)
+            networks.actor.load_state_dict(self.learner.actor.state_dict())
+            networks.evaluator.load_state_dict(self.learner.evaluator.state_dict())
+            save_agent(self.out / "agent", networks, card)
+        else:
+            save_dqn(self.out / "dqn", self.learner.network, card)
+
+    def resume(self, folder: Path, clock: Clock) -> None:
+        """Go on from the checkpoint in ``folder``."""
+        tensors, meta = load_shards(folder, f"resume-{self.stem}")
+        if meta.get("format") != 1 or meta.get("kind") != self.stem:
+            raise SherdError(f"{folder}: is no checkpoint of this agent; train anew in another")
+        clock.step, clock.used_s = int(meta["step"]), float(meta["used_s"])
+        self.learner.unpack(tensors, str(folder))
+
+
+def train(
+    sets: dict[str, list[Group]], out: Path, recipe: AgentRecipe, clock: Clock, *,
+    device: torch.device, dqn: bool = False, resume: Path | None = None, show: Show = print_row,
+) -> Run:  # fmt: skip
+    """Train until the clock says stop. Leaves a checkpoint, the networks and metrics in ``out``."""
+    if not clock.started:
+        clock.started = time.monotonic()
+    out.mkdir(parents=True, exist_ok=True)
+    groups, val = sets["train"], sets.get("val", [])
+    if not dqn:  # the DQN agent knows pair scores only
+        groups, val = add_places(groups), add_places(val)
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):  # initial weights, nobody else's
+        torch.manual_seed(recipe.seed)
+        learner: Learner | DqnLearner = (DqnLearner if dqn else Learner)(recipe, groups, device)
+        run = Run(learner, val, out, show)
+        if resume is None and (out / f"resume-{run.stem}-0.safetensors").exists():
+            resume = out
+        if resume is not None:
+            run.resume(resume, clock)
+        clock.begin()
+        count = sum(p.numel() for m in learner.modules().values() for p in m.parameters())
+        run.metrics.write(
+            kind="start", step=clock.step, minutes=clock.seconds / 60.0, device=str(device),
+            parameters=count, train=sum(map(len, groups)), val=sum(map(len, val)),
+            load_s=time.monotonic() - clock.started,
+        )  # fmt: skip
+        _loop(run, clock)
+        clock.stop()
+        run.save(clock)  # a run that is cut off while it evaluates loses nothing
+        run.evaluate(clock, "val-all")
+        run.save(clock)
+        run.metrics.write(
+            kind="end", step=clock.step, minutes=clock.seconds / 60.0, progress=clock.progress
+        )
+    return run
+
+
+def _loop(run: Run, clock: Clock) -> None:
+    r = run.learner.recipe
+    saved = evaluated = logged = time.monotonic()
+    rows: list[dict[str, float]] = []
+    while not clock.over:
+        rows.append(run.learner.iterate(clock.step, clock.progress))
+        clock.step += 1
+        now = time.monotonic()
+        if clock.step % r.log_every == 0:
+            means = {k: sum(row[k] for row in rows) / len(rows) for k in rows[0]}
+            run.metrics.write(
+                kind="train", step=clock.step, progress=clock.progress,
+                steps_per_s=len(rows) / (now - logged), lr=r.lr, loss=means["value_error"], **means,
+            )  # fmt: skip
+            if not all(torch.isfinite(p).all() for p in _parameters(run)):
+                raise SherdError(f"step {clock.step}: weights are not finite; lower lr in --config")
+            rows, logged = [], now
+        if now - evaluated >= r.eval_s:
+            run.evaluate(clock, "val")
+            evaluated = logged = time.monotonic()
+            rows = []
+        if now - saved >= r.save_s:
+            run.save(clock)
+            saved = logged = time.monotonic()
+            rows = []
+
+
+def _parameters(run: Run) -> list[Tensor]:
+    return [p for m in run.learner.modules().values() for p in m.parameters()]
+
+
+def run_training(
+    data: Path | None, out: Path, *, minutes: float = 9.0, iterations: int = 1000, steps: int = 0,
+    resume: Path | None = None, config: Path | None = None, device: str = "auto",
+    weights: Path | None = None, evidence: Path | None = None, dqn: bool = False,
+    show: Show = print_row,
+) -> Run:  # fmt: skip
+    """A run as a command line asks for it (see `main` for the options)."""
+    started = time.monotonic()
+    if out.exists() and not out.is_dir():
+        raise SherdError(f"{out}: is a file; --out must name a folder")
+    if iterations < 1:
+        raise SherdError(f"iterations: {iterations}; expected at least 1")
+    recipe = read_recipe(config)
+    clock = Clock(1e6, minutes, iterations, steps, recipe.reserve_s, started=started)
+    chosen = pick_device(device)
+    sets = load_evidence(data, out, recipe, chosen, weights=weights, evidence=evidence)
+    return train(sets, out, recipe, clock, device=chosen, dqn=dqn, resume=resume, show=show)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line, for machines that have neither typer nor rich."""
+    p = argparse.ArgumentParser(prog="python -m sherd.train.agent", description=__doc__)
+    p.add_argument("--data", type=Path, help="folder with photos/ and art5/")
+    p.add_argument("--out", type=Path, required=True, help="checkpoints, networks and metrics")
+    p.add_argument("--minutes", type=float, default=9.0, help="of this run, loading included")
+    p.add_argument("--iterations", type=int, default=1000, help="K, over all runs")
+    p.add_argument("--steps", type=int, default=0, help="iterations of this run, if fewer")
+    p.add_argument("--resume", type=Path, help="folder of a checkpoint (default: --out's own)")
+    p.add_argument("--config", type=Path, help="TOML that overrides the recipe")
+    p.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    p.add_argument("--weights", type=Path, help="folder of the perception network")
+    p.add_argument("--evidence", type=Path, help="evidence of an earlier run, instead of --data")
+    p.add_argument("--dqn", action="store_true", help="train the ablation's DQN agent instead")
+    try:
+        figures = run_training(**vars(p.parse_args(argv))).figures
+    except SherdError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for name, values in figures.items():
+        print(name, " ".join(f"{k}={v:.4f}" for k, v in values.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""What a training run of the agent depends on beside its puzzles."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..agent.batch import Starts
+from ..agent.config import AgentConfig
+from ..agent.dqn import DqnParams
+from ..agent.evolution import EvolutionParams
+from ..errors import SherdError
+from .perception import _override
+
+
+@dataclass(frozen=True)
+class AgentRecipe:
+    """Figures of the paper where it names them, else decided here."""
+
+    net: AgentConfig = field(default_factory=AgentConfig)
+    evolution: EvolutionParams = field(default_factory=EvolutionParams)
+    starts: Starts = field(default_factory=Starts)
+    dqn: DqnParams = field(default_factory=DqnParams)
+    seed: int = 0
+    gamma: float = 0.998
+    """γ (paper)."""
+    buffer: int = 100
+    """Size of the memory 𝔹 (paper), in steps of all puzzles together."""
+    puzzles: int = 32
+    """Puzzles that are played side by side in an iteration; the paper plays one."""
+    steps: int = 24
+    """T: steps of an episode; the paper's most is 10000."""
+    clip: float = 0.2
+    """ε of PPO's clipping."""
+    epochs: int = 4
+    """Updates per iteration."""
+    batch: int = 512
+    """Transitions per update."""
+    lr: float = 3e-4
+    """Learning rate of the actor (Adam)."""
+    critic_lr: float = 1e-3
+    """Learning rate of the critic."""
+    lr_floor: float = 0.1
+    """Last learning rates, as a share of the first."""
+    beta: float = 0.05
+    """β: share of the critic that enters the evaluator in an iteration."""
+    entropy: float = 1e-3
+    """Weight of the entropy bonus."""
+    norm: float = 1.0
+    """Largest norm of a gradient."""
+    large_first: float = 2.0
+    """Log-odds that puzzlets have over 3-swaps, and these over 2-swaps, at the beginning; they
+    fall to 0 over training."""
+    evidence: float = 1.0
+    """Weight of the evidence beside the evaluator's value when sequences are judged."""
+    bare: float = 0.25
+    """Share of iterations without place evidence."""
+    limit: int = 300
+    """Most pictures per kind of puzzle (0 = all)."""
+    val_limit: int = 16
+    """The same for validation."""
+    log_every: int = 10
+    """Iterations."""
+    save_s: float = 90.0
+    """Seconds between checkpoints."""
+    eval_s: float = 240.0
+    """Seconds between evaluations."""
+    reserve_s: float = 45.0
+    """Seconds at the end of a run for the last evaluation."""
+    workers: int = 16
+
+    def __post_init__(self) -> None:
+        for name in ("buffer", "puzzles", "steps", "epochs", "batch", "log_every", "workers"):
+            if getattr(self, name) < 1:
+                raise SherdError(f"{name}: {getattr(self, name)}; expected at least 1")
+        for name in ("lr", "critic_lr", "norm", "clip"):
+            if not getattr(self, name) > 0:
+                raise SherdError(f"{name}: {getattr(self, name)}; expected more than 0")
+        if not 0 < self.gamma < 1 or not 0 < self.beta <= 1 or not 0 <= self.bare <= 1:
+            raise SherdError("gamma must lie between 0 and 1, beta and bare in 0..1")
+
+
+def read_recipe(path: Path | None) -> AgentRecipe:
+    """The default recipe, or the one that a TOML file changes."""
+    if path is None:
+        return AgentRecipe()
+    try:
+        values = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SherdError(f"{path}: cannot be read as TOML ({error})") from None
+    recipe: AgentRecipe = _override(AgentRecipe(), values, str(path))
+    return recipe
