@@ -64,8 +64,10 @@ def reassemble(
     params: SolveParams,
     generator: torch.Generator,
     progress: Progress,
-) -> tuple[Tensor, float]:
-    """Play one puzzle from random boards; return the best board ``(C,)`` by evidence.
+) -> tuple[Tensor, Tensor]:
+    """Play one puzzle from random boards.
+
+    Returns the best board of every chain ``(chains, C)`` and its evidence, the best first.
 
     ``board (C,)`` holds the fixed pieces in place; all others are shuffled first.
     """
@@ -80,7 +82,7 @@ def reassemble(
     history: Tensor | None = None
     top = int(seen.argmax())
     if progress(best[top], float(seen[top]), 0):
-        return best[top], float(seen[top])
+        return _sorted(best, seen)
     for number in range(1, params.steps + 1):
         alive = (since < _limits(best, params)).nonzero().squeeze(1)
         if not len(alive):
@@ -101,8 +103,12 @@ def reassemble(
         top = int(seen.argmax())
         if progress(best[top], float(seen[top]), number):
             break
-    top = int(seen.argmax())
-    return best[top], float(seen[top])
+    return _sorted(best, seen)
+
+
+def _sorted(boards: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+    order = seen.argsort(descending=True, stable=True)
+    return boards[order], seen[order]
 
 
 def _limits(best: Tensor, params: SolveParams) -> Tensor:
@@ -120,13 +126,16 @@ def reassemble_dqn(
     generator: torch.Generator,
     progress: Progress,
     steps: int = 10_000,
-) -> tuple[Tensor, float]:
-    """Play one puzzle with the DQN agent: swaps are done while they raise the value."""
+) -> tuple[Tensor, Tensor]:
+    """Play one puzzle with the DQN agent: swaps are done while they raise the value.
+
+    Returns what `reassemble` does, of one chain.
+    """
     which = torch.zeros(1, dtype=torch.long)
     boards = shuffle(board[None], ~puzzle.fixed, generator)
     best, seen = boards[0], float(score(puzzle, boards, which))
     if progress(best, seen, 0):
-        return best, seen
+        return best[None], torch.tensor([seen])
     for number in range(1, steps + 1):
         action, q = choose(network, puzzle, boards, which, params, 0.0, generator)
         if int(action[0, 0]) < 0 or float(q) <= float(network(puzzle, boards, which)) + 1e-6:
@@ -137,4 +146,4 @@ def reassemble_dqn(
             best, seen = boards[0], now
         if progress(best, seen, number):
             break
-    return best, seen
+    return best[None], torch.tensor([seen])

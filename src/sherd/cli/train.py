@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import SherdError
+from .train_agent import AGENT_EXAMPLE, agent
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -32,6 +33,9 @@ def train(context: typer.Context) -> None:
     """Train a network on your own pictures."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+app.command("agent", epilog=AGENT_EXAMPLE)(agent)
 
 
 @app.command("perception", epilog=PERCEPTION_EXAMPLE)
@@ -147,9 +151,7 @@ class TrainDisplay:
             count = row["parameters"] / 1e6
             self._line = f"{row['train']} pictures, {count:.1f} M parameters, on {row['device']}"
         elif kind == "train":
-            losses = "  ".join(
-                f"{k} {row[k]:.3f}" for k in row if k in ("loss", "base", "fused")
-            )
+            losses = "  ".join(f"{k} {row[k]:.3f}" for k in row if k in ("loss", "base", "fused"))
             self._line = f"{losses}  lr {row['lr']:.1e}  {row['steps_per_s']:.1f} steps/s"
         elif kind in ("val", "val-all"):
             skip = ("kind", "step", "cell")

@@ -10,6 +10,7 @@ import numpy as np
 from ..perception.confidence import confidence
 from ..puzzle import Puzzle
 from .base import Found, Recorder
+from .evolve import _Watch
 from .sherd import Sherd
 from .stop import Stop
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from ..agent.solve import Progress, SolveParams
     from ..agent.weights import TrainedAgent, TrainedDqn
     from ..perception.mppn.weights import Model
+
+EVERY = 10
+"""Steps between two looks at 2×2 and global evidence, where there is any: they are dear."""
 
 
 @cache
@@ -54,21 +58,29 @@ class _Player(Sherd):
         from ..search.evolution import default_threads
 
         puzzles, start = from_evidence(evidence, puzzle)
+        watch = _Watch(evidence, stop, record)
 
         def progress(board: Tensor, score: float, number: int) -> bool:
-            record.board(to_board(board, puzzles.layout, puzzle.n), score, number)
-            record.round(number, score)
-            return stop is not None and stop(score)
+            if evidence.complete or number % EVERY == 0:
+                return watch.local(to_board(board, puzzles.layout, puzzle.n), score, number)
+            return watch.full(watch.board, watch.score, number)
 
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         before = torch.get_num_threads()
         torch.set_num_threads(default_threads())
         try:
-            found, score = self.play(puzzles, start, generator, progress)
+            ends = self.play(puzzles, start, generator, progress)
         finally:
             torch.set_num_threads(before)
-        board = to_board(found, puzzles.layout, puzzle.n)
-        return Found(board, score, confidence(evidence, board), evidence)
+        if not watch.stopped:  # the best of every chain, by all evidence
+            for flat in ends.unique(dim=0):
+                board = to_board(flat, puzzles.layout, puzzle.n)
+                score = evidence.full_score(board)
+                if score > watch.score:
+                    watch.board, watch.score = board, score
+                    record.board(board, score, watch.rounds)
+        board = watch.board
+        return Found(board, watch.score, confidence(evidence, board), evidence)
 
     def check(self) -> None:
         """Raise if there is no trained agent."""
@@ -76,8 +88,8 @@ class _Player(Sherd):
 
     def play(
         self, puzzles: Puzzles, start: Tensor, generator: torch.Generator, progress: Progress
-    ) -> tuple[Tensor, float]:
-        """The best board ``(C,)`` and its evidence."""
+    ) -> Tensor:
+        """The best boards ``(k, C)``, one per chain."""
         raise NotImplementedError  # abstract
 
 
@@ -108,12 +120,12 @@ class ErlMpp(_Player):
 
     def play(
         self, puzzles: Puzzles, start: Tensor, generator: torch.Generator, progress: Progress
-    ) -> tuple[Tensor, float]:
+    ) -> Tensor:
         from ..agent.solve import SolveParams, reassemble
 
         networks = (self.agent or _agent()).networks
         params = self.params or SolveParams()
-        return reassemble(networks, puzzles, start, params, generator, progress)
+        return reassemble(networks, puzzles, start, params, generator, progress)[0]
 
 
 class MppnDqn(_Player):
@@ -137,10 +149,10 @@ class MppnDqn(_Player):
 
     def play(
         self, puzzles: Puzzles, start: Tensor, generator: torch.Generator, progress: Progress
-    ) -> tuple[Tensor, float]:
+    ) -> Tensor:
         from ..agent.dqn import DqnParams
         from ..agent.solve import reassemble_dqn
 
         network = (self.agent or _dqn()).network
         params = self.params or DqnParams()
-        return reassemble_dqn(network, puzzles, start, params, generator, progress)
+        return reassemble_dqn(network, puzzles, start, params, generator, progress)[0]

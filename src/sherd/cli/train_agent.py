@@ -1,0 +1,85 @@
+"""``sherd train agent``: the EvoRL agent, or the DQN agent of the ablation."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ..train.loop import Show
+
+AGENT_EXAMPLE = (
+    "Example: sherd train agent --data pictures --out runs/agent --minutes 9\n\n"
+    "Example: sherd train agent --dqn --evidence runs/agent/evidence.safetensors --out runs/dqn"
+)
+
+
+def agent(
+    out: Annotated[
+        Path, typer.Option(help="Folder for the networks, their checkpoint and metrics.jsonl.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder that holds photos/ and art5/. [default: $SHERD_DATA]"),
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="Of this run, perception included.")] = 9.0,
+    iterations: Annotated[
+        int, typer.Option(help="Of the whole recipe, over all runs that go on in OUT.")
+    ] = 1000,
+    steps: Annotated[
+        int, typer.Option(help="Iterations of this run, if fewer than fit. 0 = all.")
+    ] = 0,
+    resume: Annotated[
+        Path | None, typer.Option(help="Folder of a checkpoint. [default: OUT's, if there is one]")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML that changes the recipe.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder of the perception network. [default: sherd's]")
+    ] = None,
+    evidence: Annotated[
+        Path | None, typer.Option(help="Evidence that an earlier run kept, instead of pictures.")
+    ] = None,
+    dqn: Annotated[
+        bool, typer.Option("--dqn", help="Train the DQN agent of the ablation instead.")
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write OUT/tensorboard.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print every line of metrics.jsonl, and nothing else.")
+    ] = False,
+) -> None:
+    """Train the agent of erl-mpp, or go on with it: the same command again does.
+
+    Perception runs once over the pictures and is kept in OUT; then the agent plays.
+    """
+    from ..data.sets import data_root
+    from . import train as base
+    from .show import print_json
+
+    root = None if evidence is not None else data_root(data)
+    if tensorboard:
+        base._check_tensorboard()
+    from ..train.agent import run_training
+
+    with ExitStack() as stack:
+        shows: list[Show] = (
+            [lambda row: print_json(dict(row))] if as_json else [base._display(stack)]
+        )
+        if tensorboard:
+            shows.append(base._event_writer(out / base.BOARD, stack))
+        run = run_training(
+            root, out, minutes=minutes, iterations=iterations, steps=steps, resume=resume,
+            config=config, device=device, weights=weights, evidence=evidence, dqn=dqn,
+            show=base._all(shows),
+        )  # fmt: skip
+    if as_json:
+        return
+    from rich.console import Console
+
+    Console().print(base.figures_table(run.figures))
+    typer.echo(f"{out}: {run.stem}.safetensors, {run.stem}.json, metrics.jsonl")
