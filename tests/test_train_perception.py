@@ -274,9 +274,6 @@ def test_it_learns(data, tmp_path):
     last = evaluate(run(data, tmp_path / "b", 60, 60, recipe).shadow, cells, nullcontext())[0]
     assert last.figures["puzzlet"] > first.figures["puzzlet"] + 0.3
     assert last.figures["nll"] < 0.3 * first.figures["nll"]
-    assert last.figures["fused"] > first.figures["fused"] + 0.3
-    assert last.figures["nll"] < 0.7 * first.figures["nll"]
-    assert last.figures["puzzlet"] > 0.3
     assert calibrate([last]).pair < 1.0  # always right: it may be surer than it is
 
 

@@ -50,17 +50,17 @@ from .losses import (
 
 MIX = (
     # photographs as the MIT table cuts them, by missing pixels
-    Entry(0.27, (6, 10), (8, 15), (64,), (0, 1, 2, 2, 2, 3, 4, 4, 4, 4, 6, 8), art=0.15),
+    Entry(0.34, (6, 10), (8, 15), (64,), (0, 1, 2, 2, 2, 3, 4, 4, 4, 4, 6, 8), art=0.15),
     # the harsher reading: pixels off each side
-    Entry(0.12, (6, 10), (8, 15), (64,), (2, 2, 4, 4), "side", art=0.15),
+    Entry(0.15, (6, 10), (8, 15), (64,), (2, 2, 4, 4), "side", art=0.15),
     # many small pieces
-    Entry(0.12, (10, 14), (14, 18), (28,), (0, 1, 2, 2, 3), art=0.1),
+    Entry(0.16, (12, 18), (16, 24), (28,), (0, 1, 2, 2, 3), art=0.1),
     # JPLEG-5 and JPLEG-3
-    Entry(0.35, (5, 5), (5, 5), (96,), (12,), jitter=(3,), art=0.85),
-    Entry(0.04, (3, 3), (3, 3), (96,), (48,), jitter=(7,), art=0.8),
+    Entry(0.25, (5, 5), (5, 5), (96,), (12,), jitter=(3,), art=0.85),
+    Entry(0.03, (3, 3), (3, 3), (96,), (48,), jitter=(7,), art=0.8),
     # anything else a user may have
     Entry(
-        0.10, (3, 9), (3, 12),
+        0.07, (3, 9), (3, 12),
         (24, 30, 32, 36, 40, 48, 50, 56, 64, 72, 80, 90, 100, 112, 128),
         (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24), jitter=(0, 0, 0, 1, 2, 3), art=0.4,
     ),
@@ -75,7 +75,7 @@ class Recipe:
     augment: Augment = field(default_factory=Augment)
     mix: tuple[Entry, ...] = MIX
     seed: int = 0
-    lr: float = 8e-4
+    lr: float = 7e-4
     """Peak learning rate of AdamW."""
     warm_up: float = 0.02
     """Share of the recipe."""

@@ -156,10 +156,14 @@ class SwinLayer(nn.Module):
         self.down = nn.Linear(cfg.mlp * channels, channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self._attention(self.norm1(x))
+        h, w = x.shape[1:3]
+        wh, ww = (_axis(s, self.largest, self.shifted)[1] for s in (h, w))
+        index = _relative_index(wh, ww, self.largest, x.device)
+        mask = _window_mask(h, w, self.largest, self.shifted, x.device)
+        x = x + self._attention(self.norm1(x), index, mask)
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
-    def _attention(self, x: Tensor) -> Tensor:
+    def _attention(self, x: Tensor, index: Tensor, mask: Tensor | None) -> Tensor:
         n, h, w, c = x.shape
         (ph, wh, sh), (pw, ww, sw) = (_axis(s, self.largest, self.shifted) for s in (h, w))
         if (ph, pw) != (h, w):
@@ -171,9 +175,7 @@ class SwinLayer(nn.Module):
         qkv = self.qkv(x.reshape(n * rows * cols, t, c))
         qkv = qkv.reshape(n * rows * cols, t, 3, self.heads, c // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # (n·windows, heads, t, d)
-        index = _relative_index(wh, ww, self.largest, x.device)
         bias = self.bias[index].permute(2, 0, 1)  # (heads, t, t)
-        mask = _window_mask(h, w, self.largest, self.shifted, x.device)
         both = bias[None] if mask is None else bias + mask  # (1 or windows, heads, t, t)
         x = _attend(q, k, v, both.to(q.dtype), rows * cols)
         x = self.out(x.transpose(1, 2).reshape(n * rows * cols, t, c))
