@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,9 @@ import sherd
 
 WEIGHTS = Path(sherd.__file__).parent / "weights"
 CARD = (WEIGHTS / "README.md").read_text("utf-8")
-ABOUT = json.loads((WEIGHTS / "mppn.json").read_text())["card"]
-ROWS = {
+NETS = ("mppn", "decoder", "discriminator")
+ABOUT: dict[str, Any] = {net: json.loads((WEIGHTS / f"{net}.json").read_text()) for net in NETS}
+CELLS = {
     "photo-gap2": "7×10 of 64 px, 2 px missing",
     "photo-gap4": "7×10 of 64 px, 4 px missing",
     "photo-side2": "7×10 of 64 px, 2 px off each side",
@@ -21,32 +23,69 @@ ROWS = {
     "photo-28px": "14×18 of 28 px, 2 px missing",
     "art-gap12": "art, 5×5 of 96 px, 12 px missing, displaced by 3 px",
 }
+BOARDS = {
+    "photo-gap4": "5×7 of 64 px, 4 px missing",
+    "photo-gap12": "5×7 of 64 px, 12 px missing",
+    "art-gap12": "art, 5×5 of 96 px, 12 px missing",
+    "art-gap12-jitter3": "art, the same, displaced by 3 px",
+}
+KINDS = ("swap", "swaps", "shift", "line", "blocks", "hard")
+
+
+def row(name: str) -> list[str]:
+    """The cells of the only table row that begins with ``name``."""
+    (line,) = re.findall(rf"^\| {re.escape(name)} \|(.*)\|$", CARD, re.MULTILINE)
+    return [cell.strip() for cell in line.split("|")]
 
 
 def test_every_cell_has_its_row() -> None:
-    assert set(ABOUT["val"]) == set(ROWS)
+    assert set(ABOUT["mppn"]["card"]["val"]) == set(CELLS)
+    assert set(ABOUT["decoder"]["card"]["val"]) == set(BOARDS)
+    assert len(ABOUT["discriminator"]["card"]["boards"]) == 2 * len(KINDS)
 
 
-@pytest.mark.parametrize("cell", ROWS)
-def test_figures_are_those_of_the_network(cell: str) -> None:
-    (line,) = re.findall(rf"^\| {re.escape(ROWS[cell])} \|(.*)\|$", CARD, re.MULTILINE)
-    assert [f.strip() for f in line.split("|")] == [f"{v:.3f}" for v in ABOUT["val"][cell].values()]
+@pytest.mark.parametrize("cell", CELLS)
+def test_figures_of_perception(cell: str) -> None:
+    assert row(CELLS[cell]) == [f"{v:.3f}" for v in ABOUT["mppn"]["card"]["val"][cell].values()]
 
 
-def test_training_is_that_of_the_network() -> None:
-    pictures = ABOUT["pictures"]
+@pytest.mark.parametrize("cell", BOARDS)
+def test_figures_of_restoration(cell: str) -> None:
+    figures = ABOUT["decoder"]["card"]["val"][cell]
+    assert row(BOARDS[cell]) == [f"{figures[k]:.2f}" for k in ("line", "decoder", "blend")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_figures_of_the_discriminator(kind: str) -> None:
+    from sherd.train.judge import NAMES
+
+    figures = ABOUT["discriminator"]["card"]["boards"]
+    assert row(NAMES[kind]) == [f"{figures[f'{k}_{kind}']:.3f}" for k in ("auc", "beats")]
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_training(net: str) -> None:
+    card = ABOUT[net]["card"]
+    pictures, column = card["pictures"], 0 if net == "mppn" else 1
     assert f"{sum(pictures.values())}: {pictures['photos']} public photographs" in CARD
     assert f"{pictures['art5']} pictures of art" in CARD
-    assert f"{ABOUT['minutes']:.1f} minutes" in CARD
-    assert f"{ABOUT['step']} steps" in CARD
-    assert f"seed {ABOUT['seed']}" in CARD
+    assert row("length")[column].startswith(f"{card['minutes']:.1f} minutes")
+    assert f"{card['step']} steps" in row("length")[column]
+    assert f"seed {card['seed']};" in row("recipe")[column]
 
 
-def test_size_is_that_of_the_network() -> None:
+@pytest.mark.parametrize("net", NETS)
+def test_size_and_hash(net: str) -> None:
     from safetensors import safe_open
 
-    path = WEIGHTS / "mppn.safetensors"
+    path = WEIGHTS / f"{net}.safetensors"
     with safe_open(path, "np") as file:
         count = sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
-    assert f"{count:,} parameters" in CARD
-    assert f"{path.stat().st_size / 2**20:.1f} MiB" in CARD
+    _, size, sha256 = row(f"`{net}`")
+    assert size == f"{count:,} parameters, {path.stat().st_size / 2**20:.1f} MiB"
+    assert sha256 == f"`{ABOUT[net]['sha256'][:12]}…`"
+
+
+def test_the_three_belong_together() -> None:
+    assert ABOUT["decoder"]["mppn"] == ABOUT["mppn"]["sha256"]
+    assert ABOUT["discriminator"]["decoder"] == ABOUT["decoder"]["sha256"]
