@@ -15,6 +15,7 @@ _LAZY = {
     "Scores": "sherd.puzzle",
     "SherdError": "sherd.errors",
     "cut": "sherd.data.cutting",
+    "load_model": "sherd.perception.mppn.weights",
     "make_solver": "sherd.solvers",
     "score_puzzle": "sherd.puzzle",
 }
@@ -27,6 +28,7 @@ __all__ = [
     "SherdError",
     "__version__",
     "cut",
+    "load_model",
     "make_solver",
     "score_puzzle",
 ]
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from .data.cutting import Geometry, cut
     from .errors import SherdError
     from .perception.evidence import Evidence
+    from .perception.mppn.weights import load_model
     from .puzzle import Puzzle, Scores, score_puzzle
     from .solvers import Result, make_solver
 

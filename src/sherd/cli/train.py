@@ -72,6 +72,10 @@ def perception(
     """Train the perception network, or go on with it: the same command again does.
 
     A run that is cut off loses at most the last minute or two.
+
+    On several GPUs, with sherd[scale] installed: accelerate launch --num_processes 4 -m
+    sherd.train.perception --data DIR --out OUT. Every GPU draws puzzles of its own, so a step sees
+    four times as many; a run may go on with another number.
     """
     from ..data.sets import data_root
     from .show import print_json
@@ -79,18 +83,22 @@ def perception(
     root = data_root(data)
     if tensorboard:
         _check_tensorboard()
+    from ..train.fleet import is_main
     from ..train.perception import run_training
 
+    main = is_main()
     with ExitStack() as stack:
-        shows: list[Show] = [lambda row: print_json(dict(row))] if as_json else [_display(stack)]
-        if tensorboard:
-            shows.append(_event_writer(out / BOARD, stack))
+        shows: list[Show] = []
+        if main:
+            shows.append((lambda row: print_json(dict(row))) if as_json else _display(stack))
+            if tensorboard:
+                shows.append(_event_writer(out / BOARD, stack))
         figures = run_training(
             root, out, minutes=minutes, total_minutes=total_minutes, steps=steps,
             total_steps=total_steps, resume=resume, config=config, device=device,
             show=_all(shows),
         ).figures  # fmt: skip
-    if as_json:
+    if as_json or not main:
         return
     from rich.console import Console
 

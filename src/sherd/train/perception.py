@@ -24,6 +24,7 @@ from ..perception.mppn.seams import seam_logits
 from ..perception.mppn.weights import load_model, save_model
 from .data import Augment, Batch, Entry, Store, draw_batch, load_store, upload
 from .evaluate import CELLS, CellReport, Puzzles, calibrate, cut_cells, evaluate
+from .fleet import Fleet
 from .loop import (
     Average,
     Clock,
@@ -215,9 +216,11 @@ class Trainer:
     """One run: state, and what is done with it from time to time."""
 
     def __init__(
-        self, recipe: Recipe, store: Store, device: torch.device, out: Path, show: Show
-    ) -> None:
+        self, recipe: Recipe, store: Store, device: torch.device, out: Path, show: Show,
+        fleet: Fleet,
+    ) -> None:  # fmt: skip
         self.recipe, self.store, self.device, self.out = recipe, store, device, out
+        self.fleet = fleet
         self.net = MPPN(recipe.net).to(device)
         self.shadow = copy.deepcopy(self.net).requires_grad_(False)
         decayed = [p for p in self.net.parameters() if p.ndim > 1]
@@ -239,14 +242,14 @@ class Trainer:
             return torch.autocast("cuda", dtype=torch.bfloat16)
         return nullcontext()
 
-    def step(self, clock: Clock) -> Tensor:
+    def step(self, clock: Clock, progress: float) -> Tensor:
         """One step of the optimiser; returns the losses and the gradient's norm, unsynchronised."""
         r = self.recipe
         # random state comes from the step alone, so a resumed run draws what it would have drawn
-        rng = np.random.default_rng([r.seed, clock.step])
+        rng = self.fleet.rng(r.seed, clock.step)
         generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**62)))
         batch = draw_batch(self.store, r.mix, r.augment, r.budget, r.most, rng, generator)
-        rate = learning_rate(clock.progress, r.lr, r.warm_up, r.lr_floor)
+        rate = learning_rate(progress, r.lr, r.warm_up, r.lr_floor)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.net.train()
@@ -254,6 +257,7 @@ class Trainer:
             losses = batch_losses(self.net, batch, r, rng, generator)
         self.optimiser.zero_grad(set_to_none=True)
         losses[0].backward()
+        losses = self.fleet.average(self.net.parameters(), losses)
         norm = clip_gradients(self.net.parameters(), r.clip)
         self.optimiser.step()
         clock.step += 1
@@ -309,27 +313,43 @@ class Trainer:
 def train(
     data: Path, out: Path, recipe: Recipe, clock: Clock, *, device: torch.device,
     resume: Path | None = None, start: Path | None = None, show: Show = print_row,
+    fleet: Fleet = Fleet(),
 ) -> Trainer:  # fmt: skip
-    """Train until the clock says stop. Leaves a checkpoint, the network and metrics in ``out``."""
+    """Train until the clock says stop. Leaves a checkpoint, the network and metrics in ``out``.
+
+    In a fleet every process trains, and the main one does the rest.
+    """
     if not clock.started:
         clock.started = time.monotonic()
     store = load_store(data, "train", device, limit=recipe.limit, workers=recipe.workers)
     val = load_store(data, "val", device, limit=recipe.limit, workers=recipe.workers)
-    out.mkdir(parents=True, exist_ok=True)
+    if fleet.main:
+        out.mkdir(parents=True, exist_ok=True)
     if resume is None and (out / "resume-0.safetensors").exists():
         resume = out
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):  # initial weights and dropout, nobody else's
         torch.manual_seed(recipe.seed)
-        run = Trainer(recipe, store, device, out, show)
+        run = Trainer(recipe, store, device, out, show, fleet)
         if resume is not None:
             run.resume(resume, clock)
         elif start is not None:
             run.begin_with(load_model(start).net)
+        (step,) = fleet.tell(clock.step)
+        if step != clock.step:
+            raise SherdError(
+                f"{out}: process {fleet.rank} goes on from step {clock.step}, the main one from "
+                f"step {step:.0f}; all need the same folder"
+            )
+        if not fleet.main:
+            torch.manual_seed(int(fleet.rng(recipe.seed, clock.step).integers(2**62)))  # dropout
+            _loop(run, clock, [])
+            return run
         cells = cut_cells(val, CELLS, recipe.val_images, device, recipe.workers)
         clock.begin()
         run.metrics.write(
             kind="start", step=clock.step, minutes=clock.seconds / 60.0, device=str(device),
+            processes=fleet.size,
             parameters=sum(p.numel() for p in run.net.parameters()),
             train=len(store), val=len(val), load_s=time.monotonic() - clock.started,
         )  # fmt: skip
@@ -350,9 +370,15 @@ def _loop(run: Trainer, clock: Clock, cells: list[Puzzles]) -> None:
     total = torch.zeros(len(LOSSES) + 1, device=run.device)
     count = bad = 0
     memory: dict[str, float] = {}
-    while not clock.over:
-        total += run.step(clock)
+    while True:
+        # the main process's clock is everybody's: one learning rate, one last step
+        over, progress = run.fleet.tell(clock.over, clock.progress)
+        if over:
+            return
+        total += run.step(clock, progress)
         count += 1
+        if not run.fleet.main:
+            continue
         if clock.step % r.log_every == 0:
             means = (total / count).tolist()  # the only wait for the device
             now = time.monotonic()
@@ -393,9 +419,12 @@ def run_training(
         raise SherdError(f"{out}: is a file; --out must name a folder")
     recipe = read_recipe(config)
     clock = Clock(total_minutes, minutes, total_steps, steps, recipe.reserve_s, started=started)
-    return train(
-        data, out, recipe, clock, device=pick_device(device), resume=resume, start=start, show=show
-    )
+    place = pick_device(device)
+    with Fleet.of_environment(place) as fleet:
+        return train(
+            data, out, recipe, clock, device=fleet.own(place), resume=resume, start=start,
+            show=show, fleet=fleet,
+        )  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
