@@ -35,7 +35,7 @@ class Sherd(Evolve):
     name: ClassVar[str] = "sherd"
     summary: ClassVar[str] = "Evolutionary search on what the perception network sees."
 
-    def __init__(self, model: Model | None = None, candidates: int = 12) -> None:
+    def __init__(self, model: Model | None = None, candidates: int = 40) -> None:
         self.model = model
         self.candidates = candidates
 
