@@ -28,7 +28,7 @@ class Critic(nn.Module):
         super().__init__()
         w = cfg.critic
         self.cell = nn.Linear(CELL, w)
-        self.around = nn.Linear(2 * w, w)
+        self.own, self.near = nn.Linear(w, w), nn.Linear(w, w, bias=False)
         self.out = nn.Linear(2 * w + GLOBAL, w)
         self.value = nn.Linear(w, 1)
         self.line = nn.Linear(GLOBAL, 1)
@@ -41,10 +41,11 @@ class Critic(nn.Module):
 
     def forward(self, state: State, layout: Layout) -> Tensor:
         """``(B,)``."""
-        x = F.gelu(self.cell(state.cells))
-        y = F.gelu(self.around(torch.cat([x, 0.25 * _around(x, layout)], dim=2)))
+        x = F.relu(self.cell(state.cells))
+        # what neighbours say is added up after the layer: linear, and half the width to move
+        y = F.relu(self.own(x) + 0.25 * _around(self.near(x), layout))
         pooled = torch.cat([x.mean(1), y.mean(1), state.glob], dim=1)
-        answer = self.value(F.gelu(self.out(pooled))) + self.line(state.glob)
+        answer = self.value(F.relu(self.out(pooled))) + self.line(state.glob)
         return answer.squeeze(1)
 
 
@@ -73,10 +74,14 @@ def evaluate(
     which: Tensor,
     *,
     evidence: float = 0.0,
-    chunk: int = 16384,
+    chunk: int = 0,
 ) -> Tensor:
-    """``(B,)`` values of boards, without gradients; ``evidence`` times the `LINE` is added."""
+    """``(B,)`` values of boards, without gradients; ``evidence`` times the `LINE` is added.
+
+    ``chunk`` boards at a time; 0 = as many as suit the device (on a CPU, its caches).
+    """
     parts = []
+    chunk = chunk or (32 if boards.device.type == "cpu" else 16384)
     with torch.no_grad():
         for part, w in zip(boards.split(chunk), which.split(chunk), strict=True):
             state = observe(puzzles, part, w)

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..errors import SherdError
 from .dqn import DqnParams, QNetwork, choose
 from .evolution import EvolutionParams
-from .gains import score
+from .gains import score, sides
 from .place import PlaceParams, place_evidence
 from .play import Agent
 from .rules import Puzzles, apply, shuffle
@@ -28,32 +28,28 @@ class SolveParams:
     evolution: EvolutionParams = field(default_factory=lambda: EvolutionParams(settle=3))
     evidence: float = 1.0
     """Weight of the evidence beside the evaluator's value."""
-    chains: int = 2
-    """Random boards that are played side by side; the best counts."""
-    powers: tuple[float, ...] = (2.0, 1.0, 3.0)
-    """Trust in sure pairs when places are inferred (`PlaceParams.power`), chain by chain."""
+    chains: int = 5
+    """Random boards that are played one after the other at most; the best counts."""
+    places: tuple[PlaceParams, ...] = (
+        PlaceParams(),
+        PlaceParams(power=1.0),
+        PlaceParams(rank=1),
+        PlaceParams(power=3.0),
+        PlaceParams(rank=2),
+    )
+    """How places are inferred, chain by chain: not all chains shall fall into one trap."""
     place: bool = True
     """Whether place evidence is used at all."""
     patience: int = 15
     """Steps without a better evidence or value after which a chain ends."""
     agreed: int = 4
-    """The same, for a chain whose best board another chain has found too."""
+    """The same, for a chain that still follows its places."""
     steps: int = 10_000
     """T: most steps."""
 
     def __post_init__(self) -> None:
-        if min(self.chains, self.patience, self.agreed, self.steps) < 1 or not self.powers:
-            raise SherdError("chains, patience, agreed and steps must be at least 1, powers given")
-
-
-def _chains(puzzles: Puzzles, params: SolveParams) -> Puzzles:
-    """One copy of the puzzle per chain, each with places of its own."""
-    many = puzzles.pick(torch.zeros(params.chains, dtype=torch.long, device=puzzles.device))
-    if not params.place:
-        return replace(many, place=None)
-    found = [place_evidence(puzzles, PlaceParams(power=p)) for p in params.powers[: params.chains]]
-    order = [k % len(found) for k in range(params.chains)]
-    return replace(many, place=torch.cat([found[k] for k in order]))
+        if min(self.chains, self.patience, self.agreed, self.steps) < 1 or not self.places:
+            raise SherdError("chains, patience, agreed and steps must be at least 1, places given")
 
 
 @torch.no_grad()
@@ -65,56 +61,116 @@ def reassemble(
     generator: torch.Generator,
     progress: Progress,
 ) -> tuple[Tensor, Tensor]:
-    """Play one puzzle from random boards.
+    """Play one puzzle from random boards, one chain after the other.
 
-    Returns the best board of every chain ``(chains, C)`` and its evidence, the best first.
+    A chain follows the place evidence until it brings nothing more, and goes on without it. A
+    board without unlikely pairs that is where the place evidence puts it, or that an earlier chain
+    has found, is agreed on: no other chain follows.
 
-    ``board (C,)`` holds the fixed pieces in place; all others are shuffled first.
+    Returns the best board of every chain ``(k, C)`` and its evidence ``(k,)``, the best first.
+    ``board (C,)`` holds the fixed pieces in place.
     """
     agent = Agent(networks.actor, networks.evaluator, params.evolution, params.evidence)
-    puzzles = _chains(puzzle, params)
-    chains = torch.arange(params.chains)
-    boards = shuffle(board.expand(params.chains, -1).clone(), ~puzzles.fixed, generator)
-    seen = score(puzzles, boards, chains)
-    value = agent.judge(puzzles, boards, chains)
-    best = boards.clone()
-    since = torch.zeros(params.chains, dtype=torch.long)
-    history: Tensor | None = None
-    top = int(seen.argmax())
-    if progress(best[top], float(seen[top]), 0):
-        return _sorted(best, seen)
-    for number in range(1, params.steps + 1):
-        alive = (since < _limits(best, params)).nonzero().squeeze(1)
-        if not len(alive):
+    ends: list[Tensor] = []
+    scores: list[float] = []
+    number = 0
+    for k in range(params.chains):
+        chain = _Chain(agent, _with_place(puzzle, params, k), board, generator)
+        while number <= params.steps:
+            top, seen = chain.best, chain.seen
+            if scores and max(scores) > seen:
+                seen = max(scores)
+                top = ends[scores.index(seen)]
+            if progress(top, seen, number):
+                return _sorted([*ends, chain.best], [*scores, chain.seen])
+            if chain.since >= params.agreed and not chain.released:
+                if chain.likely and (chain.at_home or _among(chain.best, ends)):
+                    break
+                chain.release()
+            if chain.stuck or chain.since >= params.patience:
+                break
+            chain.step()
+            number += 1
+        ends.append(chain.best)
+        scores.append(chain.seen)
+        if chain.likely and (chain.at_home or _among(chain.best, ends[:-1])):
             break
-        past = None if history is None else history[alive]
-        step = agent.step(puzzles, boards[alive], chains[alive], past, generator)
-        if history is None:
-            history = step.history.new_full((params.chains, *step.history.shape[1:]), -1)
-        history[alive], boards[alive] = step.history, step.boards
-        now = score(puzzles, step.boards, alive)
-        worth = agent.judge(puzzles, step.boards, alive)
-        better = now > seen[alive] + 1e-4
-        since[alive] = torch.where(better | (worth > value[alive] + 1e-5), 0, since[alive] + 1)
-        value[alive] = torch.maximum(value[alive], worth)
-        seen[alive] = torch.where(better, now, seen[alive])
-        best[alive] = torch.where(better[:, None], step.boards, best[alive])
-        since[alive[step.action[:, 0] < 0]] = params.patience  # nothing can be done any more
-        top = int(seen.argmax())
-        if progress(best[top], float(seen[top]), number):
-            break
-    return _sorted(best, seen)
+    return _sorted(ends, scores)
 
 
-def _sorted(boards: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+def _with_place(puzzle: Puzzles, params: SolveParams, chain: int) -> Puzzles:
+    """The puzzle with the places that ``chain`` believes in."""
+    if not params.place:
+        return replace(puzzle, place=None)
+    how = params.places[chain % len(params.places)]
+    return replace(puzzle, place=place_evidence(puzzle, how))
+
+
+class _Chain:
+    """One board on its way, and the best it has been."""
+
+    def __init__(
+        self, agent: Agent, puzzle: Puzzles, board: Tensor, generator: torch.Generator
+    ) -> None:
+        self._agent, self._puzzle, self._generator = agent, puzzle, generator
+        self._place = puzzle.place
+        self._which = torch.zeros(1, dtype=torch.long, device=board.device)
+        self._board = shuffle(board[None], ~puzzle.fixed, generator)
+        self._history: Tensor | None = None
+        self._worth = float(agent.judge(puzzle, self._board, self._which))
+        self.seen = float(score(puzzle, self._board, self._which))
+        self.best = self._board[0]
+        self.since = 0
+        """Steps since evidence or value last rose."""
+        self.stuck = False
+        """Nothing can be done any more."""
+        self.released = puzzle.place is None
+        """Place evidence is no longer followed."""
+
+    @property
+    def at_home(self) -> bool:
+        """Every piece of the best board lies where its places say."""
+        if self._place is None:
+            return False
+        cells = torch.arange(len(self.best), device=self.best.device)
+        return bool((self._place[0, self.best, :-1].argmax(1) == cells).all())
+
+    @property
+    def likely(self) -> bool:
+        """No pair of neighbours is less likely than chance: a shifted board has such pairs."""
+        return bool((sides(self._puzzle, self.best[None], self._which) >= 0).all())
+
+    def release(self) -> None:
+        """Go on from the best board, without place evidence."""
+        self._puzzle = replace(self._puzzle, place=None)
+        self._board, self._history = self.best[None], None
+        self._worth = float(self._agent.judge(self._puzzle, self._board, self._which))
+        self.released, self.since = True, 0
+
+    def step(self) -> None:
+        """One action."""
+        step = self._agent.step(
+            self._puzzle, self._board, self._which, self._history, self._generator
+        )
+        self._board, self._history = step.boards, step.history
+        self.stuck = int(step.action[0, 0]) < 0
+        worth = float(self._agent.judge(self._puzzle, self._board, self._which))
+        seen = float(score(self._puzzle, self._board, self._which))
+        self.since += 1
+        if worth > self._worth + 1e-5:
+            self._worth, self.since = worth, 0
+        if seen > self.seen + 1e-4:
+            self.seen, self.best, self.since = seen, self._board[0], 0
+
+
+def _among(board: Tensor, others: list[Tensor]) -> bool:
+    return any(torch.equal(board, other) for other in others)
+
+
+def _sorted(boards: list[Tensor], scores: list[float]) -> tuple[Tensor, Tensor]:
+    seen = torch.tensor(scores)
     order = seen.argsort(descending=True, stable=True)
-    return boards[order], seen[order]
-
-
-def _limits(best: Tensor, params: SolveParams) -> Tensor:
-    """Patience of every chain: less where another chain has found the same board."""
-    same = (best[:, None] == best[None]).all(2).sum(1) > 1
-    return torch.where(same, params.agreed, params.patience)
+    return torch.stack(boards)[order], seen[order]
 
 
 @torch.no_grad()
