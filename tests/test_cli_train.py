@@ -179,8 +179,18 @@ def test_tensorboard_gets_every_figure(
     assert ("losses/fused", last["fused"], 2) in written
     assert ("charts/lr", last["lr"], 2) in written
     val = next(r for r in rows if r["kind"] == "val-all")
-    assert ("val-all/photo-gap2/fused", val["fused"], 2) in written
+    for figure in ("base", "fused", "nll", "ece", "border_auc", "puzzlet"):
+        assert (f"val-all/photo-gap2/{figure}", val[figure], 2) in written
     assert closed == [str(Path("a", "tensorboard"))]
+
+
+def test_scalars_of_validation_while_it_trains() -> None:
+    row = {"kind": "val", "step": 5, "cell": "photo-gap4", "fused": 0.5, "nll": 1.25, "ece": 0.03}
+    assert cli.scalars(row) == [
+        ("val/photo-gap4/fused", 0.5),
+        ("val/photo-gap4/nll", 1.25),
+        ("val/photo-gap4/ece", 0.03),
+    ]
 
 
 def test_tensorboard_is_an_extra(

@@ -121,6 +121,22 @@ def test_light_modules_stay_light(module: str) -> None:
     assert out.stdout.split() == []
 
 
+def test_a_network_is_loaded_by_name(tmp_path: Path) -> None:
+    """torch comes with the first use of ``sherd.load_model``, not with ``import sherd``."""
+    code = (
+        "import sys, sherd\n"
+        "from sherd import Puzzle, SherdError\n"
+        "assert 'load_model' in dir(sherd) and 'torch' not in sys.modules\n"
+        "try: sherd.load_model(sys.argv[1])\n"
+        "except SherdError as error: print(error)\n"
+        "print(sherd.load_model().card['step'] > 0, 'torch' in sys.modules)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    out = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert out[0].startswith(f"{tmp_path / 'mppn.json'}: is missing")
+    assert out[1] == "True True"
+
+
 def test_names_of_the_package_exist() -> None:
     import sherd
 

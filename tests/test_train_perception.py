@@ -21,7 +21,8 @@ from sherd.train.data import Augment, Entry, cut_pieces, draw_batch, load_store
 from sherd.train.evaluate import CELLS, auc, calibrate, cut_cells, evaluate
 from sherd.train.loop import Clock, learning_rate, load_shards, save_shards
 from sherd.train.losses import Grid, draw_puzzlets, neighbour_loss, score_pairs
-from sherd.train.perception import MIX, Recipe, main, read_recipe, train
+from sherd.train.perception import main, train
+from sherd.train.perception_recipe import MIX, Recipe, read_recipe
 from test_mppn import TINY
 
 CPU = torch.device("cpu")

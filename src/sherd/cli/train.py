@@ -73,9 +73,9 @@ def perception(
 
     A run that is cut off loses at most the last minute or two.
 
-    On several GPUs, with sherd[scale] installed: accelerate launch --num_processes 4 -m
-    sherd.train.perception --data DIR --out OUT. Every GPU draws puzzles of its own, so a step sees
-    four times as many; a run may go on with another number.
+    On several GPUs of a machine, with sherd[scale] installed, put "accelerate launch
+    --num_processes 4 --no_python" before the command. Every GPU draws puzzles of its own, so a step
+    sees four times as many; a run may go on with another number of GPUs.
     """
     from ..data.sets import data_root
     from .show import print_json

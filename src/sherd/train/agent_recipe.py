@@ -11,7 +11,7 @@ from ..agent.config import AgentConfig
 from ..agent.dqn import DqnParams
 from ..agent.evolution import EvolutionParams
 from ..errors import SherdError
-from .perception import _override
+from .perception_recipe import _override
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from ..errors import SherdError
 from ..perception.mppn.decoder import DecoderConfig
 from ..perception.mppn.discriminator import DiscriminatorConfig
 from .data import Augment, Entry
-from .perception import _override
+from .perception_recipe import _override
 
 MIX = (
     # JPLEG-5: the discriminator is for these above all
