@@ -11,18 +11,23 @@ SYSTEMS: dict[str, str] = {
     "greedy": "sherd.solvers.greedy:Greedy",
     "tabu": "sherd.solvers.tabu:Tabu",
     "ga": "sherd.solvers.ga:GA",
+    "erl-mpp": "sherd.solvers.erl_mpp:ErlMpp",
     "evolve": "sherd.solvers.evolve:Evolve",
     "sherd": "sherd.solvers.sherd:Sherd",
 }
+
+ABLATIONS: dict[str, str] = {"mppn-dqn": "sherd.solvers.erl_mpp:MppnDqn"}
+"""Systems with a part taken out, to measure what it adds. They can be asked for by name, but are
+not offered, and need not solve anything."""
 
 DEFAULT = "sherd"
 
 
 def solver_class(name: str) -> type[Solver]:
     """The class of the system called ``name``."""
-    if name not in SYSTEMS:
+    if name not in SYSTEMS and name not in ABLATIONS:
         raise SherdError(f"system: {name!r} is unknown; there are {', '.join(SYSTEMS)}")
-    module, attribute = SYSTEMS[name].split(":")
+    module, attribute = {**ABLATIONS, **SYSTEMS}[name].split(":")
     cls = getattr(import_module(module), attribute)
     assert issubclass(cls, Solver)
     return cls
