@@ -14,6 +14,9 @@ from .neural import CANDIDATES, perceive
 if TYPE_CHECKING:
     from .mppn.weights import Model
 
+PUZZLET_CELLS = 1000
+"""Cells of the largest grid that is searched with 2×2 evidence; it pays at 25 to 432 pieces, and
+beyond that was not measured."""
 GLOBAL_CELLS = 36
 """Cells of the largest grid whose boards are judged as a whole: a judgement costs in proportion."""
 
@@ -46,9 +49,10 @@ def perceive_fully(
 
     c = model.calibration
     evidence = perceive(puzzle, model, candidates=candidates, threads=threads)
-    evidence = replace(evidence, puzzlet_weight=c.puzzlet_weight, board_weight=c.board_weight)
     rows, cols = puzzle.grid or (1, puzzle.n)
-    if judges is None or not c.board_weight or puzzle.n < 2 or rows * cols > GLOBAL_CELLS:
-        return evidence
-    whole = Whole(puzzle, model, judges.decoder, judges.discriminator, threads=threads)
-    return replace(evidence, board=whole)
+    if rows * cols <= PUZZLET_CELLS:
+        evidence = replace(evidence, puzzlet_weight=c.puzzlet_weight)
+    if judges is not None and c.board_weight and puzzle.n > 1 and rows * cols <= GLOBAL_CELLS:
+        whole = Whole(puzzle, model, judges.decoder, judges.discriminator, threads=threads)
+        evidence = replace(evidence, board=whole, board_weight=c.board_weight)
+    return evidence

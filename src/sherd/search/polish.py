@@ -21,6 +21,9 @@ from .kernels.puzzlets import objectives, offspring
 from .problem import Problem
 from .puzzlets import PuzzletTable
 
+SMALL = 100
+"""Up to this many cells half of the births grow whole boards; beyond, fewer, and what is weak is
+grown anew in its place."""
 GAIN = 1e-4
 """A board must be better by this many nats to count: float32 sums differ by less."""
 
@@ -31,11 +34,11 @@ class PolishParams:
 
     population: int = 16
     """Boards that are kept."""
-    children: int = 48
+    children: int = 24
     """Boards born in a generation."""
-    generations: int = 30
+    generations: int = 60
     """Most generations."""
-    patience: int = 5
+    patience: int = 10
     """Generations in a row that bring nothing before it ends."""
     loss: float = 12.0
     """Swaps that lose more than this on pairs are not looked at: puzzlets seldom pay for them."""
@@ -168,6 +171,7 @@ class Polish:
     ) -> np.ndarray:
         """Settled children: ``boards[fresh]`` climbed on, and one birth per further seed."""
         p, q, t = self.problem, self.params, self.table.quads()
+        whole = 0.5 * min(1.0, SMALL / p.cells)
         climbs = np.full(len(seeds), -1, dtype=np.int64)
         climbs[: len(fresh)] = fresh
         out = np.empty((len(seeds), boards.shape[1]), dtype=np.int32)
@@ -176,7 +180,7 @@ class Polish:
             part = slice(k, None, self.threads)
             mine = np.empty_like(out[part])
             offspring(
-                p.world, t, q.noise, q.bonus, q.spread, q.loss, boards,
+                p.world, t, q.noise, q.bonus, q.spread, whole, q.loss, boards,
                 climbs[part].copy(), seeds[part].copy(), mine,
             )  # fmt: skip
             out[part] = mine

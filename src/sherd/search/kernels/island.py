@@ -43,12 +43,13 @@ def settle_new(w, start, noise, state, boards, scores, first, last):  # type: ig
 
 @njit(cache=True, nogil=True)
 def bear(  # type: ignore[no-untyped-def]
-    w, noise, bonus, spread, tries, least, state, boards, a, board, cell, keep, dirty
+    w, noise, bonus, spread, whole, tries, least, state, boards, a, board, cell, keep, dirty
 ):
     """A child of ``boards[a]``, not settled yet, into ``board`` and ``cell``; its kind of birth.
 
-    ``dirty`` marks what has changed: nothing, if no block found a better place. A block is carried
-    if the board gains more than ``least``; ``tries`` times.
+    A share ``whole`` of the births grows whole boards. ``dirty`` marks what has changed: nothing,
+    if no block found a better place. A block is carried if the board gains more than ``least``;
+    ``tries`` times.
     """
     n, size, cells = w.at.shape[1], len(boards), w.rows * w.cols
     nobody = np.empty((0, 4, n), np.int32)
@@ -56,8 +57,7 @@ def bear(  # type: ignore[no-untyped-def]
     for c in range(len(board)):
         if board[c] >= 0:
             cell[board[c]] = c
-    whole = uniform(state) < max(0.125, min(0.5, 0.5 * BALANCED / cells))
-    kind = below(state, 2) if whole else REGION + below(state, 2)
+    kind = below(state, 2) if uniform(state) < whole else REGION + below(state, 2)
     dirty[:] = True
     if kind == CROSS:
         parents = np.empty((2, 4, n), np.int32)
@@ -89,6 +89,7 @@ def bear(  # type: ignore[no-untyped-def]
 def breed(w, noise, bonus, spread, children, state, boards, scores, tally):  # type: ignore[no-untyped-def]
     """``children`` births. ``tally (KINDS, 2)`` counts births and new bests by kind."""
     size = len(boards)
+    whole = max(0.125, min(0.5, 0.5 * BALANCED / (w.rows * w.cols)))
     board = np.empty(boards.shape[1], np.int32)
     cell = np.empty(w.at.shape[1], np.int32)
     keep = np.empty(boards.shape[1], np.bool_)
@@ -100,6 +101,7 @@ def breed(w, noise, bonus, spread, children, state, boards, scores, tally):  # t
             noise,
             bonus,
             spread,
+            whole,
             BLOCK_TRIES,
             EPS,
             state,

@@ -21,6 +21,10 @@ GUESS_FROM, GUESS_STEP, GUESSES = -20.0, 2.0, 20
 """Bins of the four links' sum, in nats, by which a puzzlet that was not asked is guessed."""
 
 
+BLOCKS_CARRIED = 3
+"""Blocks that are carried elsewhere in one birth, at a loss of pair evidence."""
+
+
 class Quads(NamedTuple):
     """What is known of the 2×2 puzzlets of one puzzle. Numba reads it like a struct."""
 
@@ -134,14 +138,49 @@ def around(w, t, board, a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def partners(w, board, cell, c, mark, out):  # type: ignore[no-untyped-def]
+    """Cells with which cell c may swap, into ``out``; returns how many.
+
+    On a small board all; else those of the pieces that c's neighbours would like to see there.
+    ``mark`` is a zeroed (C,) scratch.
+    """
+    count = 0
+    depth = w.cand.shape[2]
+    if len(board) <= 4 * depth:
+        for b in range(len(board)):
+            if b != c and not w.fixed[b] and (board[b] >= 0 or board[c] >= 0):
+                out[count] = b
+                count += 1
+        return count
+    for d in range(4):
+        x = w.near[c, d]
+        if x < 0 or board[x] < 0:
+            continue
+        for k in range(depth):
+            j = w.cand[d ^ 2, board[x], k]
+            if j < 0:
+                break
+            b = cell[j]
+            if b != c and not w.fixed[b] and not mark[b]:
+                mark[b] = True
+                out[count] = b
+                count += 1
+    for b in out[:count]:
+        mark[b] = False
+    return count
+
+
+@njit(cache=True, nogil=True)
 def climb_all(w, t, board, cell, dirty, loss, state):  # type: ignore[no-untyped-def]
-    """Swap-2 of a dirty cell with any other, on the full objective, as long as one gains.
+    """Swap-2 of dirty cells with their `partners`, on the full objective, while one gains.
 
     Swaps that lose more than ``loss`` nats on pairs are not looked at: puzzlets seldom pay for
     them. ``dirty`` is cleared; cells beside a change are looked at again.
     """
-    size, rows, cols = len(board), w.rows, w.cols
-    todo = np.empty(size, np.int32)
+    rows, cols = w.rows, w.cols
+    todo = np.empty(len(board), np.int32)
+    others = np.empty(len(board), np.int32)
+    mark = np.zeros(len(board), np.bool_)
     while True:
         count = 0
         for c in range(rows * cols):
@@ -155,9 +194,7 @@ def climb_all(w, t, board, cell, dirty, loss, state):  # type: ignore[no-untyped
         for c in todo[:count]:
             best_gain = EPS
             best = -1
-            for b in range(size):
-                if b == c or w.fixed[b] or (board[b] < 0 and board[c] < 0):
-                    continue
+            for b in others[: partners(w, board, cell, c, mark, others)]:
                 gain = swap_gain(w, board, c, b)
                 if gain < -loss:
                     continue
@@ -229,7 +266,7 @@ def settle_all(w, t, board, cell, dirty, loss, state):  # type: ignore[no-untype
 
 @njit(cache=True, nogil=True)
 def offspring(  # type: ignore[no-untyped-def]
-    w, t, noise, bonus, spread, loss, boards, fresh, seeds, out
+    w, t, noise, bonus, spread, whole, loss, boards, fresh, seeds, out
 ):
     """One child per row of ``out``, settled on the full objective.
 
@@ -253,6 +290,7 @@ def offspring(  # type: ignore[no-untyped-def]
         else:
             a = min(below(state, size), below(state, size))
             bear(
-                w, noise, bonus, spread, 3, -loss, state, boards, a, board, cell, keep, dirty
+                w, noise, bonus, spread, whole, BLOCKS_CARRIED, -loss, state, boards, a,
+                board, cell, keep, dirty,
             )  # fmt: skip
         settle_all(w, t, board, cell, dirty, loss, state)
