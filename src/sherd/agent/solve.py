@@ -65,7 +65,7 @@ def reassemble(
 
     A chain follows the place evidence until it brings nothing more, and goes on without it. A
     board without unlikely pairs that is where the place evidence puts it, or that an earlier chain
-    has found, is agreed on: no other chain follows.
+    has found, is agreed on, and so is any board that three chains have found: no other follows.
 
     Returns the best board of every chain ``(k, C)`` and its evidence ``(k,)``, the best first.
     ``board (C,)`` holds the fixed pieces in place.
@@ -83,17 +83,19 @@ def reassemble(
                 top = ends[scores.index(seen)]
             if progress(top, seen, number):
                 return _sorted([*ends, chain.best], [*scores, chain.seen])
-            if chain.since >= params.agreed and not chain.released:
-                if chain.likely and (chain.at_home or _among(chain.best, ends)):
+            if chain.since >= params.agreed:
+                if _known(chain.best, ends) or (chain.likely and chain.at_home):
                     break
-                chain.release()
+                if not chain.released:
+                    chain.release()
             if chain.stuck or chain.since >= params.patience:
                 break
             chain.step()
             number += 1
         ends.append(chain.best)
         scores.append(chain.seen)
-        if chain.likely and (chain.at_home or _among(chain.best, ends[:-1])):
+        before = _known(chain.best, ends[:-1])
+        if before >= 2 or (chain.likely and (chain.at_home or before)):
             break
     return _sorted(ends, scores)
 
@@ -163,8 +165,9 @@ class _Chain:
             self.seen, self.best, self.since = seen, self._board[0], 0
 
 
-def _among(board: Tensor, others: list[Tensor]) -> bool:
-    return any(torch.equal(board, other) for other in others)
+def _known(board: Tensor, others: list[Tensor]) -> int:
+    """How many of ``others`` are this board."""
+    return sum(torch.equal(board, other) for other in others)
 
 
 def _sorted(boards: list[Tensor], scores: list[float]) -> tuple[Tensor, Tensor]:
