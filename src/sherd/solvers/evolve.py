@@ -28,24 +28,35 @@ class Evolve(Solver):
     def _solve(
         self, puzzle: Puzzle, stop: Stop | None, rng: np.random.Generator, record: Recorder
     ) -> Found:
-        from ..search.evolution import Evolution
-        from ..search.polish import Polish
-        from ..search.problem import make_problem
-
         record.stage("perception")
         evidence = self.perceive(puzzle)
-        record.stage("search")
-        problem = make_problem(evidence, puzzle)
-        watch = _Watch(evidence, stop, record)
-        search = Evolution(problem)
-        board, score = search.run(rng, watch.local)
-        if not evidence.complete:
-            if not watch.stopped:
-                record.stage("polish")
-                polish = Polish(problem, evidence)
-                polish.run(search.archive, rng, watch.full, first=watch.rounds)
-            board, score = watch.board, watch.score
-        return Found(board, score, confidence(evidence, board), evidence)
+        return search(evidence, puzzle, stop, rng, record)
+
+
+def search(
+    evidence: Evidence,
+    puzzle: Puzzle,
+    stop: Stop | None,
+    rng: np.random.Generator,
+    record: Recorder,
+) -> Found:
+    """The board of highest evidence: by pairs and borders first, then by all there is."""
+    from ..search.evolution import Evolution
+    from ..search.polish import Polish
+    from ..search.problem import make_problem
+
+    record.stage("search")
+    problem = make_problem(evidence, puzzle)
+    watch = _Watch(evidence, stop, record)
+    evolution = Evolution(problem)
+    board, score = evolution.run(rng, watch.local)
+    if not evidence.complete:
+        if not watch.stopped:
+            record.stage("polish")
+            polish = Polish(problem, evidence)
+            polish.run(evolution.archive, rng, watch.full, first=watch.rounds)
+        board, score = watch.board, watch.score
+    return Found(board, score, confidence(evidence, board), evidence)
 
 
 class _Watch:

@@ -1,144 +1,143 @@
-"""Fit λ_g, the weight of the global evidence (eq. evidence), on validation art.
+"""Choose how much 2×2 and global evidence count in the search, on validation puzzles.
 
-    python -m sherd.train.weigh --data DIR [--weights FOLDER] [--write]
+    python -m sherd.train.weigh --data DIR
 
-Every puzzle is searched on pair and border evidence. Among the boards that the search ends with,
-and those shifted by a row or a column, the one of most evidence is taken, for several λ_g; the λ_g
-with which most puzzles come out right is the best, the smaller of equals. The truth is added to no
-pool: it must have been found.
+writes λ of the 2×2 puzzlets and λ_g of whole boards (eq. evidence) into the ``calibration`` of the
+shipped network (or of ``--weights``). Every puzzle is perceived and searched by pairs and borders
+once; from there the search goes on with each weight. What a weight is worth is the mean of
+Perfect, Absolute and Neighbor. λ is chosen on art and photos, λ_g, given λ, on art: boards of many
+pieces are not judged as a whole. To be run after ``sherd.train.calibrate``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ..data.cutting import Geometry, cut
-from ..data.sets import training_pictures
-from ..errors import SherdError
-from ..perception.mppn.decoder import load_decoder
-from ..perception.mppn.discriminator import DEFAULT, BoardCalibration, load_discriminator
-from ..perception.mppn.weights import load_model
-from ..puzzle import EMPTY
-from .loop import write_text
+from ..data.images import Picture
+from ..data.sets import ART5, training_pictures
+from ..perception.evidence import Evidence
+from ..perception.full import Judges, shipped_judges
+from ..perception.mppn.weights import DEFAULT, Model, load_model
+from ..perception.neural import perceive
+from ..perception.whole import Whole
+from ..puzzle import Puzzle, score_puzzle
+from ..search.evolution import Evolution, default_threads
+from ..search.polish import Polish
+from ..search.problem import make_problem
+from .calibrate import write_calibration
 
-CHOICES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
-POOL = 24
-"""Boards of the search that are weighed."""
-ART = Geometry((5, 5), (96, 96), 12, jitter=3)
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Boards of one puzzle."""
-
-    local: np.ndarray
-    """``(k,)`` E_p and border evidence."""
-    whole: np.ndarray
-    """``(k,)`` E_g."""
-    absolute: np.ndarray
-    """``(k,)`` share of pieces in their true cell; 1 = right."""
-
-    def taken(self, weight: float) -> float:
-        """``absolute`` of the board of most evidence; the earlier of equals."""
-        return float(self.absolute[int(np.argmax(self.local + weight * self.whole))])
+PUZZLET_WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5)
+BOARD_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
+PHOTO = Geometry((7, 10), (64, 64), 4, "side")
+"""Hard enough that the search has something to decide."""
 
 
-def results(pools: Sequence[Pool], choices: Sequence[float] = CHOICES) -> list[tuple[float, float]]:
-    """Per λ_g: share of puzzles that come out right, and mean share of pieces in place."""
+def puzzles(pictures: Sequence[Picture], geometry: Geometry) -> Iterator[Puzzle]:
+    """The pictures cut and shuffled, each with a random stream of its own."""
+    for k, picture in enumerate(pictures):
+        rng = np.random.default_rng([k, 3])
+        yield cut(picture.read(), geometry, rng=rng).puzzle.shuffled(rng)
+
+
+def worth(puzzle: Puzzle, variants: Sequence[Evidence]) -> np.ndarray:
+    """``(variants, 3)`` Perfect, Absolute and Neighbor of one puzzle.
+
+    The variants share pair and border evidence, so the search by these is done once.
+    """
+    problem = make_problem(variants[0], puzzle)
+    first = Evolution(problem)
+    found, _ = first.run(np.random.default_rng(0), lambda *_: False)
     out = []
-    for weight in choices:
-        taken = np.array([pool.taken(weight) for pool in pools])
-        out.append((float((taken == 1.0).mean()), float(taken.mean())))
-    return out
+    for evidence in variants:
+        board = found
+        if not evidence.complete:
+            more = Polish(problem, evidence)
+            board, _ = more.run(first.archive, np.random.default_rng(1), lambda *_: False)
+        s = score_puzzle(board, puzzle)
+        out.append([s.perfect, s.absolute, s.neighbor])
+    return np.array(out)
 
 
-def best_weight(pools: Sequence[Pool], choices: Sequence[float] = CHOICES) -> float:
-    """The λ_g of most right puzzles, then of most pieces in place, then the smallest."""
-    rows = results(pools, choices)
-    return choices[max(range(len(choices)), key=lambda k: (rows[k], -choices[k]))]
+def choose(name: str, choices: Sequence[float], groups: Sequence[np.ndarray]) -> float:
+    """Print what each choice is worth and return the best.
 
-
-def with_shifts(boards: np.ndarray) -> np.ndarray:
-    """``(k, M, N)`` boards, then the first of them shifted by one row or column each way."""
-    first = boards[0]
-    moved = [np.roll(first, step, axis) for axis in (0, 1) for step in (1, -1)]
-    both = np.concatenate([boards, np.stack(moved)])
-    kept = np.unique(both.reshape(len(both), -1), axis=0, return_index=True)[1]
-    return both[np.sort(kept)]
-
-
-def gather(weights: Path, images: Sequence[np.ndarray], *, threads: int = 2) -> list[Pool]:
-    """Search every picture's puzzle and weigh what was found."""
-    from ..perception.neural import perceive
-    from ..perception.whole import Whole
-    from ..search.evolution import Evolution
-    from ..search.problem import make_problem
-
-    model, decoder = load_model(weights), load_decoder(weights)
-    discriminator = load_discriminator(weights)
-    pools = []
-    for k, image in enumerate(images):
-        rng = np.random.default_rng(k)
-        puzzle = cut(image, ART, rng=rng).puzzle.shuffled(rng)
-        assert puzzle.truth is not None
-        evidence = perceive(puzzle, model, threads=threads)
-        search = Evolution(make_problem(evidence, puzzle))
-        search.run(np.random.default_rng(k), lambda *_: False)
-        found = [search.problem.to_board(flat) for flat in search.archive[:POOL]]
-        boards = with_shifts(np.stack([b for b in found if (b != EMPTY).all()]))
-        whole = Whole(puzzle, model, decoder, discriminator, threads=threads)
-        pools.append(
-            Pool(
-                np.array([evidence.score(board) for board in boards]),
-                whole(boards).astype(np.float64),
-                (boards == puzzle.truth).mean((1, 2)),
-            )
+    ``groups``: ``(puzzles, choices, 3)`` per set; sets count the same. A puzzle more or less is
+    noise: each choice is judged together with its neighbours, they count half. Of equals the
+    smaller.
+    """
+    for k, choice in enumerate(choices):
+        figures = "; ".join(
+            f"{int(g[:, k, 0].sum())} of {len(g)} perfect, absolute {100 * g[:, k, 1].mean():.1f}, "
+            f"neighbor {100 * g[:, k, 2].mean():.1f}"
+            for g in groups
         )
-    return pools
+        print(f"{name} {choice}: {figures}", flush=True)
+    value = np.mean([g.mean(axis=(0, 2)) for g in groups], axis=0)
+    return choices[int(np.argmax(np.round(smooth(value), 6)))]
 
 
-def write_weight(path: Path, weight: float) -> None:
-    """Put λ_g into the description of a discriminator."""
-    about = json.loads(path.read_text())
-    old = BoardCalibration.from_dict(about.get("calibration", {}), f"{path}: calibration")
-    about["calibration"] = replace(old, weight=weight).asdict()
-    write_text(path, json.dumps(about, indent=1) + "\n")
+def smooth(value: np.ndarray) -> np.ndarray:
+    """``(k,)`` averaged with its neighbours, which count half; ends have one."""
+    around = np.pad(value, 1, mode="edge")
+    return np.asarray(0.25 * around[:-2] + 0.5 * value + 0.25 * around[2:])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line."""
-    p = argparse.ArgumentParser(prog="python -m sherd.train.weigh", description=__doc__)
-    p.add_argument("--data", type=Path, required=True, help="folder with art5/")
-    p.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of the networks")
-    p.add_argument("--write", action="store_true", help="keep the best weight")
-    p.add_argument("--limit", type=int, default=0, help="most pictures (0 = all)")
-    p.add_argument("--threads", type=int, default=2)
-    args = p.parse_args(argv)
-    try:
-        pictures = training_pictures("art5-val", args.data)
-        if args.limit and len(pictures) > args.limit:  # spread, since they are sorted by kind
-            at = np.linspace(0, len(pictures) - 1, args.limit).astype(int)
-            pictures = [pictures[i] for i in at]
-        pools = gather(args.weights, [p.read() for p in pictures], threads=args.threads)
-        for weight, (perfect, absolute) in zip(CHOICES, results(pools), strict=True):
-            print(f"{weight:4.2f}  perfect {100 * perfect:.1f} %, in place {100 * absolute:.1f} %")
-        within = float(np.mean([(pool.absolute == 1.0).any() for pool in pools]))
-        print(f"right board among those weighed: {100 * within:.1f} %")
-        print(f"best weight {best_weight(pools)}, {len(pools)} puzzles")
-        if args.write:
-            write_weight(args.weights / "discriminator.json", best_weight(pools))
-    except SherdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+def puzzlet_weight(model: Model, groups: Iterable[Iterable[Puzzle]], threads: int) -> float:
+    """λ of the 2×2 evidence that is worth most."""
+    found = []
+    for group in groups:
+        rows = []
+        for puzzle in group:
+            evidence = perceive(puzzle, model, threads=threads)
+            rows.append(
+                worth(puzzle, [replace(evidence, puzzlet_weight=w) for w in PUZZLET_WEIGHTS])
+            )
+        found.append(np.stack(rows))
+    return choose("2x2 weight", PUZZLET_WEIGHTS, found)
+
+
+def board_weight(model: Model, judges: Judges, group: Iterable[Puzzle], threads: int) -> float:
+    """λ_g that is worth most, with the 2×2 evidence weighed as ``model`` says."""
+    rows = []
+    for puzzle in group:
+        evidence = replace(
+            perceive(puzzle, model, threads=threads),
+            puzzlet_weight=model.calibration.puzzlet_weight,
+            board=Whole(puzzle, model, judges.decoder, judges.discriminator, threads=threads),
+        )
+        rows.append(worth(puzzle, [replace(evidence, board_weight=w) for w in BOARD_WEIGHTS]))
+    return choose("E_g weight", BOARD_WEIGHTS, [np.stack(rows)])
+
+
+def main() -> None:
+    """Choose, print, and rewrite the calibration."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
+    parser.add_argument("--every", type=int, default=1, help="use every so-many-th picture only")
+    args = parser.parse_args()
+    model, threads = load_model(args.weights), default_threads()
+    art = training_pictures("art5-val", args.data)[:: args.every]
+    photos = training_pictures("photos-val", args.data)[:: args.every]
+    groups = (puzzles(art, ART5), puzzles(photos, PHOTO))
+    two = puzzlet_weight(model, groups, threads)
+    calibration = replace(model.calibration, puzzlet_weight=two, board_weight=0.0)
+    judges = shipped_judges()
+    if judges is None:
+        print("E_g weight 0.0: there is no discriminator")
+    else:
+        weighed = replace(model, calibration=calibration)
+        g = board_weight(weighed, judges, puzzles(art, ART5), threads)
+        calibration = replace(calibration, board_weight=g)
+    write_calibration(args.weights / "mppn.json", calibration)
+    print(f"2x2 weight {calibration.puzzlet_weight}, E_g weight {calibration.board_weight}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
