@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -157,16 +157,46 @@ class PairScores:
         return self._seams[at], self._fused[at]
 
 
-def score_pairs(
-    puzzle: Puzzle, model: Model, x: Features, tokens: Tensor, candidates: int
-) -> list[PairScores]:
-    """Scores of both directions."""
-    seams = torch.from_numpy(seam_logits(_whole(puzzle)))
-    out = []
+@dataclass(frozen=True)
+class View:
+    """What the network says of the fragments as they are, or of their mirror images."""
+
+    x: Features
+    pairs: list[PairScores]
+    border: np.ndarray
+    """``(4, n)`` logits."""
+
+
+def _look(puzzle: Puzzle, model: Model, seams: np.ndarray, candidates: int) -> View:
+    x = encode(puzzle, model)
+    tokens = model.net.tokens(x)
+    pairs = []
     for d in (0, 1):
-        base = model.net.base(x, tokens, seams[d, None], d)
-        out.append(PairScores(model, x, base, d, candidates))
-    return out
+        base = model.net.base(x, tokens, torch.from_numpy(seams[d])[None], d)
+        pairs.append(PairScores(model, x, base, d, candidates))
+    return View(x, pairs, model.net.border_logits(x, tokens)[0].numpy())
+
+
+def look(
+    puzzle: Puzzle, model: Model, candidates: int, mirror: bool = True
+) -> tuple[np.ndarray, np.ndarray, View]:
+    """Pair logits ``(2, n, n)``, border logits ``(4, n)``, and the view as it is.
+
+    With ``mirror`` the logits are the mean over the fragments and their mirror images, in which
+    left is right: the network errs a little differently there.
+    """
+    puzzle = _whole(puzzle)
+    seams = seam_logits(puzzle)
+    view = _look(puzzle, model, seams, candidates)
+    right, below = (p.logits.numpy() for p in view.pairs)
+    border = view.border
+    if mirror:
+        turned = replace(puzzle, pieces=np.ascontiguousarray(puzzle.pieces[:, :, ::-1]))
+        other = _look(turned, model, np.stack([seams[0].T, seams[1]]), candidates)
+        right = 0.5 * (right + other.pairs[0].logits.numpy().T)
+        below = 0.5 * (below + other.pairs[1].logits.numpy())
+        border = 0.5 * (border + other.border[[0, 3, 2, 1]])
+    return np.stack([right, below]), border, view
 
 
 def _ratio(logit: np.ndarray, prior: float) -> np.ndarray:
@@ -216,7 +246,12 @@ def _border(logits: np.ndarray, grid: tuple[int, int] | None, n: int) -> np.ndar
 
 
 def perceive(
-    puzzle: Puzzle, model: Model, *, candidates: int = CANDIDATES, threads: int = 2
+    puzzle: Puzzle,
+    model: Model,
+    *,
+    candidates: int = CANDIDATES,
+    mirror: bool = True,
+    threads: int = 2,
 ) -> Evidence:
     """What the network says about ``puzzle``.
 
@@ -228,6 +263,8 @@ def perceive(
         From `load_model`.
     candidates
         How many pieces per row and per column the pair heads compare at most; n − 1 = all.
+    mirror
+        Whether mirror images of the fragments are looked at as well.
     threads
         CPU threads.
     """
@@ -238,15 +275,12 @@ def perceive(
         nothing = np.zeros((1, 1), dtype=np.float32)
         return Evidence(nothing, nothing, np.zeros((4, 1), dtype=np.float32), source=source)
     with _threads(threads), torch.inference_mode():
-        x = encode(puzzle, model)
-        tokens = model.net.tokens(x)
-        pairs = score_pairs(puzzle, model, x, tokens, candidates)
-        border = model.net.border_logits(x, tokens)[0].numpy()
+        logits, border, view = look(puzzle, model, candidates, mirror)
     c = model.calibration
     side = math.sqrt(puzzle.pieces[0, ..., 0].size)
-    logits = np.stack([p.logits.numpy() for p in pairs]) / c.pair_temperature(puzzle.gap, side)
+    logits /= c.pair_temperature(puzzle.gap, side)
     return replace(
         from_logits(logits[0], logits[1], source=source),
         border=c.border_weight * _border(border / c.border, puzzle.grid, puzzle.n),
-        puzzlet=Puzzlets(model, x, pairs, threads),
+        puzzlet=Puzzlets(model, view.x, view.pairs, threads),
     )

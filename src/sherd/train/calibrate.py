@@ -25,7 +25,7 @@ from ..data.cutting import Geometry, cut
 from ..data.sets import training_pictures
 from ..perception.mppn.config import PIVOT_GAP, PIVOT_SIDE, Calibration
 from ..perception.mppn.weights import DEFAULT, Model, load_model
-from ..perception.neural import CANDIDATES, encode, score_pairs
+from ..perception.neural import CANDIDATES, look
 from ..puzzle import Puzzle, pairs
 from .loop import write_text
 
@@ -63,10 +63,8 @@ def questions(puzzle: Puzzle, model: Model) -> Iterator[tuple[Tensor, Tensor]]:
     """Rows of pair-head logits and the true neighbours, from all four sides."""
     assert puzzle.truth is not None
     with torch.inference_mode():
-        x = encode(puzzle, model)
-        scores = score_pairs(puzzle, model, x, model.net.tokens(x), CANDIDATES)
-    for score, true in zip(scores, pairs(puzzle.truth), strict=True):
-        net = score.logits.numpy()
+        logits, _, _ = look(puzzle, model, CANDIDATES)
+    for net, true in zip(logits, pairs(puzzle.truth), strict=True):
         for rows, (ask, answer) in ((net, true.T), (net.T, true.T[::-1])):
             yield torch.tensor(rows[ask]), torch.tensor(answer.copy())
 
@@ -140,12 +138,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
+    parser.add_argument("--photos", type=int, default=20, help="photographs per cell (0 = all)")
     args = parser.parse_args()
     model = load_model(args.weights)
-    photos = [p.read() for p in training_pictures("photos-val", args.data)]
+    pictures = training_pictures("photos-val", args.data)
+    if args.photos:
+        pictures = pictures[:: max(1, len(pictures) // args.photos)]
+    photos = [p.read() for p in pictures]
     art = [p.read() for p in training_pictures("art5-val", args.data)]
     samples = [sample(name, geometry, photos, model) for name, geometry in PHOTOS.items()]
-    samples.append(sample("art", ART, art, model))
+    samples.append(sample("art", ART, art[::2], model))
     theta = fit_pairs(samples)
     for s in samples:
         logits = s.logits(theta)
