@@ -65,7 +65,7 @@ def reassemble(
 
     A chain follows the place evidence until it brings nothing more, and goes on without it. A
     board without unlikely pairs that is where the place evidence puts it, or that an earlier chain
-    has found, is agreed on, and so is any board that three chains have found: no other follows.
+    has found, is agreed on, and so is any board that four chains have found: no other follows.
 
     Returns the best board of every chain ``(k, C)`` and its evidence ``(k,)``, the best first.
     ``board (C,)`` holds the fixed pieces in place.
@@ -84,7 +84,8 @@ def reassemble(
             if progress(top, seen, number):
                 return _sorted([*ends, chain.best], [*scores, chain.seen])
             if chain.since >= params.agreed:
-                if _known(chain.best, ends) or (chain.likely and chain.at_home):
+                known = bool(_known(chain.best, ends))
+                if (chain.likely and (chain.at_home or known)) or (chain.released and known):
                     break
                 if not chain.released:
                     chain.release()
@@ -95,7 +96,7 @@ def reassemble(
         ends.append(chain.best)
         scores.append(chain.seen)
         before = _known(chain.best, ends[:-1])
-        if before >= 2 or (chain.likely and (chain.at_home or before)):
+        if before >= 3 or (chain.likely and (chain.at_home or before)):
             break
     return _sorted(ends, scores)
 
