@@ -305,3 +305,36 @@ def test_a_missing_agent_says_how_to_train_one(tmp_path, monkeypatch):
     (tmp_path / "agent.json").write_text("{}")
     with pytest.raises(SherdError, match="sherd-agent"):
         load_agent()
+
+
+def test_perception_of_training_pictures():
+    """Training sees of a picture what a solver sees of its pieces, but for their mirror images."""
+    from contextlib import nullcontext
+
+    from sherd import Puzzle
+    from sherd.perception.mppn.config import Calibration
+    from sherd.perception.mppn.network import MPPN
+    from sherd.perception.mppn.weights import Model
+    from sherd.perception.neural import perceive
+    from sherd.train.agent_data import perceive_cut
+    from sherd.train.data import Store
+    from sherd.train.evaluate import Cell, cut_cells
+    from test_mppn import TINY
+    from test_train_perception import picture
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = MPPN(TINY).eval().requires_grad_(False)
+    calibration = Calibration(pair=1.5, border_weight=0.5)
+    store = Store({"photos": [torch.from_numpy(picture(0)).permute(2, 0, 1)], "art5": []})
+    cell = Cell("x", "photos", (3, 4), 24, 2)
+    cut_ = cut_cells(store, (cell,), 0, CPU, 1)[0]
+    got = perceive_cut(net, calibration, cut_, nullcontext())
+    puzzle = Puzzle(cut_.pieces[0].numpy(), (3, 4), gap=2)
+    model = Model(net, calibration, {}, "0" * 64)
+    want = perceive(puzzle, model, candidates=11, mirror=False, threads=1)
+    own = np.eye(12, dtype=bool)
+    np.testing.assert_allclose(got.at[0, 1, :12, :12][~own], want.h[~own], atol=0.05)
+    np.testing.assert_allclose(got.at[0, 2, :12, :12][~own], want.v[~own], atol=0.05)
+    np.testing.assert_allclose(got.border[0, :, :12], want.border, atol=1e-3)
+    assert torch.equal(got.truth[0], cut_.grid.board)
