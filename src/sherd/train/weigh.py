@@ -34,15 +34,18 @@ from .calibrate import write_calibration
 
 PUZZLET_WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5)
 BOARD_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
+LEAST_GAIN = 0.002
+"""What a weight must be worth more than none: evidence costs time, and less than this is chance."""
 PHOTO = Geometry((7, 10), (64, 64), 4, "side")
 """Hard enough that the search has something to decide."""
 
 
-def puzzles(pictures: Sequence[Picture], geometry: Geometry) -> Iterator[Puzzle]:
-    """The pictures cut and shuffled, each with a random stream of its own."""
-    for k, picture in enumerate(pictures):
-        rng = np.random.default_rng([k, 3])
-        yield cut(picture.read(), geometry, rng=rng).puzzle.shuffled(rng)
+def puzzles(pictures: Sequence[Picture], geometry: Geometry, repeats: int = 1) -> Iterator[Puzzle]:
+    """The pictures cut and shuffled, each ``repeats`` times with a random stream of its own."""
+    for repeat in range(repeats):
+        for k, picture in enumerate(pictures):
+            rng = np.random.default_rng([k, 3, repeat])
+            yield cut(picture.read(), geometry, rng=rng).puzzle.shuffled(rng)
 
 
 def worth(puzzle: Puzzle, variants: Sequence[Evidence]) -> np.ndarray:
@@ -68,8 +71,8 @@ def choose(name: str, choices: Sequence[float], groups: Sequence[np.ndarray]) ->
     """Print what each choice is worth and return the best.
 
     ``groups``: ``(puzzles, choices, 3)`` per set; sets count the same. A puzzle more or less is
-    noise: each choice is judged together with its neighbours, they count half. Of equals the
-    smaller.
+    noise: each choice is judged together with its neighbours, they count half. The first choice
+    is to leave the evidence out, and stays unless another is worth `LEAST_GAIN` more.
     """
     for k, choice in enumerate(choices):
         figures = "; ".join(
@@ -79,7 +82,9 @@ def choose(name: str, choices: Sequence[float], groups: Sequence[np.ndarray]) ->
         )
         print(f"{name} {choice}: {figures}", flush=True)
     value = np.mean([g.mean(axis=(0, 2)) for g in groups], axis=0)
-    return choices[int(np.argmax(np.round(smooth(value), 6)))]
+    smoothed = smooth(value)
+    best = int(np.argmax(np.round(smoothed, 6)))
+    return choices[best if smoothed[best] > value[0] + LEAST_GAIN else 0]
 
 
 def smooth(value: np.ndarray) -> np.ndarray:
@@ -121,11 +126,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
     parser.add_argument("--every", type=int, default=1, help="use every so-many-th picture only")
+    parser.add_argument("--repeats", type=int, default=1, help="puzzles per picture of art")
     args = parser.parse_args()
     model, threads = load_model(args.weights), default_threads()
     art = training_pictures("art5-val", args.data)[:: args.every]
     photos = training_pictures("photos-val", args.data)[:: args.every]
-    groups = (puzzles(art, ART5), puzzles(photos, PHOTO))
+    groups = (puzzles(art, ART5, args.repeats), puzzles(photos, PHOTO))
     two = puzzlet_weight(model, groups, threads)
     calibration = replace(model.calibration, puzzlet_weight=two, board_weight=0.0)
     judges = shipped_judges()
@@ -133,7 +139,7 @@ def main() -> None:
         print("E_g weight 0.0: there is no discriminator")
     else:
         weighed = replace(model, calibration=calibration)
-        g = board_weight(weighed, judges, puzzles(art, ART5), threads)
+        g = board_weight(weighed, judges, puzzles(art, ART5, args.repeats), threads)
         calibration = replace(calibration, board_weight=g)
     write_calibration(args.weights / "mppn.json", calibration)
     print(f"2x2 weight {calibration.puzzlet_weight}, E_g weight {calibration.board_weight}")
