@@ -33,7 +33,6 @@ from sherd.perception.mppn.weights import Model
 from sherd.perception.whole import Whole
 from sherd.train import boards as b
 from sherd.train.judge import Verdicts, judge, table, write_verdicts
-from sherd.train.weigh import Pool, best_weight, results, with_shifts, write_weight
 from test_mppn import TINY
 
 SMALL = DiscriminatorConfig(
@@ -331,29 +330,6 @@ def test_temperature_undoes_a_scale():
         assert found == pytest.approx(scale, rel=0.12)
 
 
-def test_weight_is_the_one_that_solves_most():
-    def pool(local, whole, absolute):
-        return Pool(*(np.array(x, dtype=float) for x in (local, whole, absolute)))
-
-    pools = [
-        pool([5, 4], [0, 2], [0.2, 1.0]),  # right from 0.5 on
-        pool([5, 4], [0, -3], [1.0, 0.5]),  # always right
-        pool([5, 4], [0, 0.5], [1.0, 0.0]),  # wrong above 2
-    ]
-    choices = (0.0, 0.7, 1.5, 3.0)
-    rows = [perfect for perfect, _ in results(pools, choices)]
-    assert rows == pytest.approx([2 / 3, 1, 1, 2 / 3])
-    assert best_weight(pools, choices) == 0.7
-
-
-def test_pools_hold_shifts_of_the_best_board():
-    board = np.arange(6).reshape(1, 2, 3)
-    found = with_shifts(np.concatenate([board, board[:, ::-1]]))
-    assert np.array_equal(found[0], board[0])
-    assert len(found) == 4  # of two rows, a shift up is a shift down and is the flipped board
-    assert any(np.array_equal(b, np.roll(board[0], 1, 1)) for b in found)
-
-
 # ---- on disk, and as evidence ------------------------------------------------------------------
 
 
@@ -369,7 +345,7 @@ def models() -> tuple[Model, DecoderModel, DiscriminatorModel]:
     return (
         Model(net, Calibration(), {}, "a" * 64),
         DecoderModel(decoder, {}, "a" * 64, "b" * 64),
-        DiscriminatorModel(disc, BoardCalibration(2.0, 0.5), {}, "b" * 64, "c" * 64),
+        DiscriminatorModel(disc, BoardCalibration(2.0), {}, "b" * 64, "c" * 64),
     )
 
 
@@ -388,11 +364,8 @@ def test_weights_come_back(tmp_path, models):
     write_verdicts(tmp_path / "discriminator.json", "d" * 64, verdicts)
     again = load_discriminator(tmp_path)
     assert again.decoder == "d" * 64
-    assert again.calibration.weight == 0.5
     assert again.calibration.temperature == pytest.approx(verdicts.temperature(), abs=1e-3)
     assert again.card["boards"]["beats_swap"] == 1.0
-    write_weight(tmp_path / "discriminator.json", 0.35)
-    assert load_discriminator(tmp_path).calibration == replace(again.calibration, weight=0.35)
 
     about = json.loads((tmp_path / "discriminator.json").read_text())
     about["calibration"] = {"temperature": 0}
@@ -437,7 +410,6 @@ def test_whole_answers_a_board_once(small, models, monkeypatch):
     assert len(asked) == 1
     # the same pieces on another grid are another board
     assert whole(boards[:1].reshape(1, 4, 3))[0] != first[0]
-    assert whole.weight == 0.5
 
 
 def test_whole_forgets_when_it_has_kept_too_much(small, models, monkeypatch):

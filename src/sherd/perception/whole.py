@@ -80,8 +80,6 @@ class Whole:
         self._net, self._threads = discriminator.net, threads
         self._net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._temperature = discriminator.calibration.temperature
-        self.weight = discriminator.calibration.weight
-        """λ_g of eq. evidence, for `Evidence.board_weight`."""
         self._answers: dict[tuple[int, bytes], float] = {}
         x, gap = _fragments(puzzle)
         step = max(1, ENCODE_PIXELS // (x.shape[2] * x.shape[3]))

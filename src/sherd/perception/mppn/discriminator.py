@@ -80,12 +80,10 @@ class DiscriminatorConfig(_FromDict):
 
 @dataclass(frozen=True)
 class BoardCalibration(_FromDict):
-    """What turns a logit into global evidence: E_g = logit / temperature, counted λ_g times."""
+    """What turns a logit into global evidence: E_g = logit / temperature."""
 
     temperature: float = 1.0
     """Fitted on validation boards (``sherd.train.judge``)."""
-    weight: float = 1.0
-    """λ_g of eq. evidence."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
