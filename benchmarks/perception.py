@@ -2,8 +2,9 @@
 
     python benchmarks/perception.py [--all-pairs 150] [--sizes 25,70] [--repeats 1]
 
-The *cascade* lets the pair heads see those pairs only that may be neighbours, at most 40 for every row
-and column, as the system ``sherd`` does; *all pairs* lets them see every pair. Both solve the same puzzles, cut from
+The *cascade* lets the pair heads see those pairs only that may be neighbours, at most 40 of every
+row and column, as the system ``sherd`` does; *all pairs* lets them see every pair. Both solve the
+same puzzles, cut from
 photographs that come with scikit-image (scaled to the size a puzzle needs, so that large puzzles
 are softer than real photographs of that size). Every line is a process of its own on at most two
 cores; a small puzzle is solved first, so that no time includes compiling or reading weights.
