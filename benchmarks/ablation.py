@@ -89,6 +89,10 @@ def run(args: argparse.Namespace) -> list[Row]:
 
     model, judges, threads = load_model(), shipped_judges(), default_threads()
     c = model.calibration
+    if args.puzzlet_weight is not None:
+        c = replace(c, puzzlet_weight=args.puzzlet_weight)
+    if args.board_weight is not None:
+        c = replace(c, board_weight=args.board_weight)
     pairs, border = Row("pairs"), Row("pairs+border")
     two, whole = Row("pairs+border+2x2"), Row("pairs+border+2x2+E_g")
     if not c.puzzlet_weight:
@@ -132,6 +136,8 @@ def main() -> None:
     parser.add_argument("--split", default="val", choices=["val", "test"])
     parser.add_argument("--limit", type=int, help="first so many puzzles of each kind")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--puzzlet-weight", type=float, help="another λ of the 2×2 evidence")
+    parser.add_argument("--board-weight", type=float, help="another λ_g of the global evidence")
     args = parser.parse_args()
     try:
         rows = run(args)

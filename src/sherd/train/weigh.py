@@ -34,8 +34,9 @@ from .calibrate import write_calibration
 
 PUZZLET_WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5)
 BOARD_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
-LEAST_GAIN = 0.002
-"""What a weight must be worth more than none: evidence costs time, and less than this is chance."""
+LEAST_GAIN = 0.004
+"""What a weight must be worth more than none: evidence costs time, and one puzzle of 120 put right
+is worth about this much and may be chance."""
 PHOTO = Geometry((7, 10), (64, 64), 4, "side")
 """Hard enough that the search has something to decide."""
 
