@@ -14,14 +14,14 @@ from .data import Augment, Entry
 
 MIX = (
     # photographs as the MIT table cuts them, by missing pixels
-    Entry(0.34, (6, 10), (8, 15), (64,), (0, 1, 2, 2, 2, 3, 4, 4, 4, 4, 6, 8), art=0.15),
+    Entry(0.32, (6, 10), (8, 15), (64,), (0, 1, 2, 2, 2, 3, 4, 4, 4, 4, 6, 8), art=0.15),
     # the harsher reading: pixels off each side
-    Entry(0.15, (6, 10), (8, 15), (64,), (2, 2, 4, 4), "side", art=0.15),
+    Entry(0.14, (6, 10), (8, 15), (64,), (2, 2, 4, 4), "side", art=0.15),
     # many small pieces
-    Entry(0.16, (12, 18), (16, 24), (28,), (0, 1, 2, 2, 3), art=0.1),
+    Entry(0.22, (12, 18), (16, 24), (28,), (0, 1, 2, 2, 2, 3), art=0.2),
     # JPLEG-5 and JPLEG-3
-    Entry(0.25, (5, 5), (5, 5), (96,), (12,), jitter=(3,), art=0.85),
-    Entry(0.03, (3, 3), (3, 3), (96,), (48,), jitter=(7,), art=0.8),
+    Entry(0.23, (5, 5), (5, 5), (96,), (12,), jitter=(3,), art=0.8),
+    Entry(0.02, (3, 3), (3, 3), (96,), (48,), jitter=(7,), art=0.8),
     # anything else a user may have
     Entry(
         0.07, (3, 9), (3, 12),
