@@ -11,6 +11,7 @@ import typer
 
 from ..errors import SherdError
 from .train_agent import AGENT_EXAMPLE, agent
+from .train_rivals import RIVALS, command, example
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -36,6 +37,8 @@ def train(context: typer.Context) -> None:
 
 
 app.command("agent", epilog=AGENT_EXAMPLE)(agent)
+for _system in RIVALS:
+    app.command(_system, epilog=example(_system))(command(_system))
 
 
 @app.command("perception", epilog=PERCEPTION_EXAMPLE)

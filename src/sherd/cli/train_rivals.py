@@ -1,0 +1,98 @@
+"""``sherd train SYSTEM``: the compared systems that have networks of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..train.loop import Show
+
+RIVALS: dict[str, str] = {
+    "inpaint-gan": "sherd.train.inpaint_gan:InpaintGan",
+    "pdn-ga": "sherd.train.pdn_ga:PdnGa",
+}
+"""Module and `Trainee` of every system."""
+
+
+def example(system: str) -> str:
+    """The last line of a command's help."""
+    return f"Example: sherd train {system} --data pictures --out runs/{system} --minutes 9"
+
+
+def trainee(system: str) -> Any:
+    """The class that trains ``system``."""
+    module, name = RIVALS[system].split(":")
+    return getattr(import_module(module), name)
+
+
+def command(system: str) -> Callable[..., None]:
+    """The command that trains ``system``."""
+
+    def train(
+        out: Annotated[
+            Path, typer.Option(help="Folder for the weights, the checkpoint and metrics.jsonl.")
+        ],
+        data: Annotated[
+            Path | None,
+            typer.Option(help="Folder that holds photos/ and art5/. [default: $SHERD_DATA]"),
+        ] = None,
+        minutes: Annotated[
+            float, typer.Option(help="Of this run, reading the pictures included.")
+        ] = 9.0,
+        total_minutes: Annotated[
+            float | None,
+            typer.Option(help="Of the whole recipe, over all runs in OUT. [default: this run]"),
+        ] = None,
+        steps: Annotated[int, typer.Option(help="Of this run, if fewer than fit. 0 = all.")] = 0,
+        total_steps: Annotated[
+            int, typer.Option(help="Length of the recipe in steps instead of minutes.")
+        ] = 0,
+        resume: Annotated[
+            Path | None,
+            typer.Option(help="Folder of a checkpoint. [default: OUT's, if there is one]"),
+        ] = None,
+        config: Annotated[Path | None, typer.Option(help="TOML that changes the recipe.")] = None,
+        device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+        tensorboard: Annotated[
+            bool, typer.Option("--tensorboard", help="Also write OUT/tensorboard.")
+        ] = False,
+        as_json: Annotated[
+            bool,
+            typer.Option("--json", help="Print every line of metrics.jsonl, and nothing else."),
+        ] = False,
+    ) -> None:
+        from ..data.sets import data_root
+        from . import train as base
+        from .show import print_json
+
+        root = data_root(data)
+        if tensorboard:
+            base._check_tensorboard()
+        from ..train.rivals import run_training
+
+        with ExitStack() as stack:
+            shows: list[Show] = (
+                [lambda row: print_json(dict(row))] if as_json else [base._display(stack)]
+            )
+            if tensorboard:
+                shows.append(base._event_writer(out / base.BOARD, stack))
+            run = run_training(
+                trainee(system), root, out, minutes=minutes, total_minutes=total_minutes,
+                steps=steps, total_steps=total_steps, resume=resume, config=config, device=device,
+                show=base._all(shows),
+            )  # fmt: skip
+        if as_json:
+            return
+        from rich.console import Console
+
+        Console().print(base.figures_table(run.figures))
+        typer.echo(f"{out}: {run.stem}.safetensors, {run.stem}.json, metrics.jsonl")
+
+    train.__doc__ = f"Train the networks of {system}, or go on with them: the same command does."
+    return train

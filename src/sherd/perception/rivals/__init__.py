@@ -1,0 +1,1 @@
+"""Networks of the compared systems, one file each."""
