@@ -20,9 +20,10 @@ FLOW = ["puzzle", "perception", "search", "agent", "solvers"]
 LEFT = {name: set(FLOW[:k]) for k, name in enumerate(FLOW)}
 LEFT["data"] = {"puzzle"}
 LEFT["pictures"] = {"puzzle", "data"}
+LEFT["fragments"] = {*FLOW, "data", "pictures"}
 LEFT["train"] = {"puzzle", "data", "perception", "search", "agent"}
 LEFT["bench"] = {*FLOW, "data", "pictures"}
-LEFT["cli"] = LEFT["studio"] = {*FLOW, "data", "pictures", "bench", "train"}
+LEFT["cli"] = LEFT["studio"] = {*FLOW, "data", "pictures", "fragments", "bench", "train"}
 FOR_TYPES_ONLY = {("pictures", "solvers")}
 """Allowed under ``if TYPE_CHECKING``, where nothing is imported at run time."""
 

@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "Evidence": "sherd.perception.evidence",
     "Geometry": "sherd.data.cutting",
+    "Knowledge": "sherd.puzzle",
     "Puzzle": "sherd.puzzle",
     "Result": "sherd.solvers",
     "Scores": "sherd.puzzle",
@@ -18,10 +19,12 @@ _LAZY = {
     "load_model": "sherd.perception.mppn.weights",
     "make_solver": "sherd.solvers",
     "score_puzzle": "sherd.puzzle",
+    "solve": "sherd.fragments",
 }
 __all__ = [
     "Evidence",
     "Geometry",
+    "Knowledge",
     "Puzzle",
     "Result",
     "Scores",
@@ -31,14 +34,16 @@ __all__ = [
     "load_model",
     "make_solver",
     "score_puzzle",
+    "solve",
 ]
 
 if TYPE_CHECKING:
     from .data.cutting import Geometry, cut
     from .errors import SherdError
+    from .fragments import solve
     from .perception.evidence import Evidence
     from .perception.mppn.weights import load_model
-    from .puzzle import Puzzle, Scores, score_puzzle
+    from .puzzle import Knowledge, Puzzle, Scores, score_puzzle
     from .solvers import Result, make_solver
 
 

@@ -33,10 +33,10 @@ def demo(
     from ..data.atomic import new_folder
     from ..data.cutting import Geometry, cut
     from ..data.folder import write_puzzle
+    from ..fragments.save import RESULT_JSON
     from ..puzzle import score_puzzle
     from ..solvers import DEFAULT, make_solver
     from .parse import parse_seed
-    from .results import RESULT_JSON
     from .show import print_json, scores_line, watch
     from .solve import write_result
 

@@ -48,9 +48,9 @@ def solve(
     """Reassemble a folder of fragments: writes assembled.png and result.json."""
     from ..data.atomic import new_folder
     from ..data.folder import read_puzzle
+    from ..fragments.save import RESULT_JSON
     from ..solvers import DEFAULT, MaxRuntime, make_solver
     from .parse import check_gap, parse_grid, parse_pins, parse_seed
-    from .results import RESULT_JSON
     from .show import print_json, scores_line, watch
 
     parse_seed(seed)
@@ -106,8 +106,8 @@ def write_result(
     """
     from .. import pictures
     from ..data.folder import write_json
+    from ..fragments.save import RESULT_JSON, result_entries
     from ..solvers import Snapshot
-    from .results import RESULT_JSON, result_entries
 
     drawn = pictures.render_board(puzzle, result.board)
     pictures.save_picture(drawn, folder / "assembled.png")

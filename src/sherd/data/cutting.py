@@ -210,6 +210,7 @@ def lose_pieces(puzzle: Puzzle, count: int, rng: np.random.Generator) -> Puzzle:
         pieces=puzzle.pieces[kept],
         mask=None if puzzle.mask is None else puzzle.mask[kept],
         pins={int(new[p]): c for p, c in puzzle.pins.items() if new[p] != EMPTY},
+        knowledge=puzzle.knowledge.reordered(new),
         truth=None if puzzle.truth is None else new[puzzle.truth],
         names=None if puzzle.names is None else tuple(puzzle.names[int(k)] for k in kept),
     )

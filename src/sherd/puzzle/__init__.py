@@ -1,6 +1,7 @@
 """Pieces, grid, boards and metrics: what every other part speaks about."""
 
 from .board import EMPTY, SIDES, check_board, identity_board, pairs, positions
+from .knowledge import Knowledge
 from .metrics import Scores, score_board, score_puzzle
 from .puzzle import Cell, Puzzle
 
@@ -8,6 +9,7 @@ __all__ = [
     "EMPTY",
     "SIDES",
     "Cell",
+    "Knowledge",
     "Puzzle",
     "Scores",
     "check_board",

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..errors import SherdError
 from .board import EMPTY, check_board
-
-Cell = tuple[int, int]
+from .knowledge import Cell, Knowledge
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,8 @@ class Puzzle:
     """``(M, N)`` board of the right answer, -1 where the piece is missing."""
     names: tuple[str, ...] | None = None
     """One name per fragment, as the user knows it (a file name)."""
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    """What else is known for certain. Where there is a grid, its pins move into ``pins``."""
 
     def __post_init__(self) -> None:
         p = self.pieces
@@ -46,10 +47,15 @@ class Puzzle:
             raise SherdError(f"gap: {self.gap} is negative; pixels missing between neighbours")
         if self.names is not None and len(self.names) != self.n:
             raise SherdError(f"names: {len(self.names)} names for {self.n} pieces")
+        self.knowledge.check(self.n, self.grid)
         if self.grid is None:
             if self.pins or self.blocked:
                 raise SherdError("pins and blocked cells need a grid; give the grid as well")
         else:
+            if self.knowledge.pins:
+                both = Knowledge(pins=self.pins) | self.knowledge
+                object.__setattr__(self, "pins", both.pins)
+                object.__setattr__(self, "knowledge", self.knowledge.without_pins())
             self._check_grid(self.grid)
         if self.truth is not None:
             truth = check_board(self.truth, self.n, what="truth")
@@ -111,6 +117,7 @@ class Puzzle:
             pieces=self.pieces[order],
             mask=None if self.mask is None else self.mask[order],
             pins={int(new[p]): c for p, c in self.pins.items()},
+            knowledge=self.knowledge.reordered(new),
             truth=None
             if self.truth is None
             else np.where(self.truth == EMPTY, EMPTY, new[self.truth]),

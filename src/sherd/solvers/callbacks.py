@@ -14,6 +14,9 @@ class Callbacks:
     def on_stage(self, stage: str) -> None:
         """The solver enters a stage, such as "perception" or "search"."""
 
+    def on_note(self, note: str) -> None:
+        """Something that the user should know, in one line."""
+
     def on_board(self, board: np.ndarray, score: float, round: int) -> None:
         """A better board was found."""
 
@@ -37,6 +40,10 @@ class Many(Callbacks):
     def on_stage(self, stage: str) -> None:
         for c in self.callbacks:
             c.on_stage(stage)
+
+    def on_note(self, note: str) -> None:
+        for c in self.callbacks:
+            c.on_note(note)
 
     def on_board(self, board: np.ndarray, score: float, round: int) -> None:
         for c in self.callbacks:
