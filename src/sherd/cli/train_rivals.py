@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     from ..train.loop import Show
 
 RIVALS: dict[str, str] = {
-    "inpaint-gan": "sherd.train.inpaint_gan:InpaintGan",
-    "pdn-ga": "sherd.train.pdn_ga:PdnGa",
+    "deepzzle": "sherd.train.deepzzle:TrainDeepzzle",
+    "inpaint-gan": "sherd.train.inpaint_gan:InpaintTrainee",
+    "pdn-ga": "sherd.train.pdn_ga:PdnTrainee",
+    "sd2rl": "sherd.train.sd2rl:run_training",
 }
-"""Module and `Trainee` of every system."""
+"""Module and `Trainee` of every system, or what runs its training if that has several parts."""
 
 
 def example(system: str) -> str:
@@ -25,10 +28,13 @@ def example(system: str) -> str:
     return f"Example: sherd train {system} --data pictures --out runs/{system} --minutes 9"
 
 
-def trainee(system: str) -> Any:
-    """The class that trains ``system``."""
+def trainer(system: str) -> Callable[..., Any]:
+    """What runs the training of ``system``, given the data, the folder and the options below."""
+    from ..train.rivals import run_training
+
     module, name = RIVALS[system].split(":")
-    return getattr(import_module(module), name)
+    found = getattr(import_module(module), name)
+    return partial(run_training, found) if isinstance(found, type) else found
 
 
 def command(system: str) -> Callable[..., None]:
@@ -74,16 +80,14 @@ def command(system: str) -> Callable[..., None]:
         root = data_root(data)
         if tensorboard:
             base._check_tensorboard()
-        from ..train.rivals import run_training
-
         with ExitStack() as stack:
             shows: list[Show] = (
                 [lambda row: print_json(dict(row))] if as_json else [base._display(stack)]
             )
             if tensorboard:
                 shows.append(base._event_writer(out / base.BOARD, stack))
-            run = run_training(
-                trainee(system), root, out, minutes=minutes, total_minutes=total_minutes,
+            run = trainer(system)(
+                root, out, minutes=minutes, total_minutes=total_minutes,
                 steps=steps, total_steps=total_steps, resume=resume, config=config, device=device,
                 show=base._all(shows),
             )  # fmt: skip
