@@ -108,7 +108,10 @@ def transparent(folder: Path) -> None:
     [
         (files(), "bad: holds no images; expected PNG, JPEG, TIFF, WebP or BMP files"),
         (files(notes_txt=b"hello"), "bad: holds no images"),
-        (files(a_png=png(20), b_png=png(21)), "b.png: is 21x21 px, a.png is 20x20"),
+        (
+            files(a_png=png(20), b_png=png(20), c_png=png(60)),
+            "c.png: is 60x60 px, most fragments are about 20x20",
+        ),
         (files(a_png=png(), b_png=b"hello"), "b.png: is not an image that can be read"),
         (files(a_png=png(), b_png=b""), "b.png: is not an image that can be read"),
         (files(a_png=png(), b_png=b"GIF89a" + bytes(99)), "b.png: is not an image"),

@@ -8,10 +8,11 @@
      "pieces": ["000.png", ...], the fragments, in the order that the numbers below refer to
      "truth": [[12, 3, ...], ...] piece numbers per cell, -1 = the piece is missing; or null
      "pins": {"003.png": [2, 4]}, fragment -> row, column (from 0)
-     "blocked": [[0, 0]]}        cells that must stay empty
+     "blocked": [[0, 0]],        cells that must stay empty
+     "knowledge": {...}}         what else is known, see `sherd.puzzle.Knowledge`
 
-A folder of equally large images without ``puzzle.json`` is a puzzle of which nothing is known.
-An alpha channel is the fragment's mask.
+A folder of images without ``puzzle.json`` is a puzzle of which nothing is known; a zip file of
+either is as good. An alpha channel is the fragment's mask.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import SherdError
-from ..puzzle import Puzzle
+from ..puzzle import Knowledge, Puzzle
 from .atomic import new_folder
-from .images import list_images, read_fragment, same_size, write_png
+from .fragments import even, load_files, load_zip, unpack
+from .images import write_png
+from .zips import Limits
 
 FORMAT = 1
 PUZZLE_JSON = "puzzle.json"
@@ -46,7 +49,7 @@ def write_puzzle(
     """
     digits = max(3, len(str(puzzle.n - 1)))
     names = tuple(f"{k:0{digits}d}.png" for k in range(puzzle.n))
-    about = {
+    about: dict[str, Any] = {
         "format": FORMAT,
         "grid": None if puzzle.grid is None else list(puzzle.grid),
         "gap": puzzle.gap,
@@ -55,6 +58,8 @@ def write_puzzle(
         "pins": {names[p]: list(cell) for p, cell in puzzle.pins.items()},
         "blocked": [list(cell) for cell in sorted(puzzle.blocked)],
     }
+    if puzzle.knowledge:
+        about["knowledge"] = puzzle.knowledge.to_entries(names)
     with new_folder(folder, marker=PUZZLE_JSON, force=force) as part:
         for k, name in enumerate(names):
             write_png(
@@ -65,49 +70,77 @@ def write_puzzle(
 
 
 def read_puzzle(
-    folder: str | os.PathLike[str],
+    source: str | os.PathLike[str],
     grid: tuple[int, int] | None = None,
     gap: int | None = None,
 ) -> Puzzle:
-    """The puzzle in ``folder``. ``grid`` and ``gap``, where given, go before what the file says."""
-    folder = Path(folder)
+    """The puzzle in a folder or zip file, as `read_fragments` reads it."""
+    return read_fragments(source, grid, gap)[0]
+
+
+def read_fragments(
+    source: str | os.PathLike[str],
+    grid: tuple[int, int] | None = None,
+    gap: int | None = None,
+    *,
+    limits: Limits | None = None,
+) -> tuple[Puzzle, tuple[str, ...]]:
+    """The puzzle in a folder or zip file, and notes on the files that had to be changed.
+
+    ``grid`` and ``gap``, where given, go before what ``puzzle.json`` says.
+    """
+    source, limits = Path(source), limits or Limits()
+    files = unpack(source, limits, PUZZLE_JSON)
+    where = source / PUZZLE_JSON
     about: dict[str, Any] = {}
-    where = folder / PUZZLE_JSON
-    if where.is_file():
+    names = None
+    if files is not None and PUZZLE_JSON in files:
+        about = parse_json(files.pop(PUZZLE_JSON), where)
+    elif files is None and where.is_file():
         about = read_json(where)
+    if about:
         names = _checked(about, where)
+    if files is None:
+        loaded = load_files(source, names, limits)
     else:
-        names = [p.name for p in list_images(folder)]
-    fragments, masks = zip(*(read_fragment(folder / n) for n in names), strict=True)
-    same_size(names, fragments)
-    mask = None
-    if any(m is not None for m in masks):
-        whole = np.ones(fragments[0].shape[:2], dtype=bool)
-        mask = np.stack([whole if m is None else m for m in masks])
-    index = {name: k for k, name in enumerate(names)}
+        loaded = load_zip(files, source, names or list(files), limits)
+    try:
+        pieces, mask, notes = even(loaded)
+    except SherdError as e:
+        raise SherdError(f"{source}: {e}") from e
     given = None if about.get("grid") is None else (about["grid"][0], about["grid"][1])
     truth = about.get("truth")
     try:
-        return Puzzle(
-            np.stack(fragments),
+        pins = Knowledge.named(loaded.names, pins=about.get("pins") or {})
+        known = Knowledge.from_entries(about.get("knowledge") or {}, loaded.names)
+        puzzle = Puzzle(
+            pieces,
             grid=grid or given,
             gap=about.get("gap") if gap is None else gap,
             mask=mask,
-            pins={index[n]: (c[0], c[1]) for n, c in (about.get("pins") or {}).items()},
             blocked=frozenset((c[0], c[1]) for c in about.get("blocked") or []),
             truth=None if truth is None else np.array(truth),
-            names=tuple(names),
+            names=loaded.names,
+            knowledge=pins | known,
         )
     except SherdError as e:
-        raise SherdError(f"{where if about else folder}: {e}") from e
+        raise SherdError(f"{where if about else source}: {e}") from e
+    return puzzle, notes
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_bytes()
     except OSError as e:
         raise SherdError(f"{path}: cannot be read: {e.strerror or e}") from e
+    return parse_json(text, path)
+
+
+def parse_json(text: bytes, path: Path) -> dict[str, Any]:
+    """The object in the text of a JSON file; ``path`` is its name in errors."""
+    try:
+        value = json.loads(text.decode("utf-8"))
     except ValueError as e:  # bad JSON, or bytes that are no UTF-8
         raise SherdError(f"{path}: is no valid JSON: {e}") from e
     except RecursionError as e:
@@ -130,7 +163,7 @@ def _checked(about: dict[str, Any], where: Path) -> list[str]:
     """The fragments' names, once every entry of ``puzzle.json`` is of its form."""
     if about.get("format") != FORMAT:
         raise SherdError(f"{where}: format is {about.get('format')!r}; this version reads {FORMAT}")
-    known = {"format", "grid", "gap", "pieces", "truth", "pins", "blocked"}
+    known = {"format", "grid", "gap", "pieces", "truth", "pins", "blocked", "knowledge"}
     if unknown := sorted(set(about) - known):
         raise SherdError(f"{where}: unknown entry {unknown[0]!r}; known are {sorted(known)}")
     names = about.get("pieces")

@@ -7,7 +7,6 @@ import os
 import re
 import tarfile
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +22,7 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp"}
 MAX_PIXELS = 80_000_000
 """Largest picture that is decoded. Below PIL's own limit, so that ours is the one that speaks."""
 
-_READABLE = "PNG, JPEG, TIFF, WebP or BMP"
+READABLE = "PNG, JPEG, TIFF, WebP or BMP"
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Picture:
     def open(self) -> Image.Image:
         """The picture as PIL has it, upright."""
         with self._stream() as stream:
-            return _decode(stream, self._what)
+            return decode(stream, self._what)
 
     @property
     def _what(self) -> str:
@@ -99,14 +98,28 @@ def read_fragment(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray 
 
     A pixel belongs to the fragment where its alpha is at least half.
     """
-    image = Picture(Path(path)).open()
-    mask = None
+    return split_alpha(Picture(Path(path)).open(), str(path))
+
+
+def split_alpha(image: Image.Image | np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """``(H, W, 3) uint8`` and the mask that alpha makes, None where all is there."""
+    if isinstance(image, np.ndarray):
+        rgb = to_rgb(image)
+        alpha = None
+        if image.ndim == 3 and image.shape[2] in (2, 4):
+            alpha = to_rgb(image[..., -1])[..., 0]
+        return rgb, _mask(alpha, what)
+    alpha = None
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         alpha = np.asarray(image.convert("RGBA"))[..., 3]
-        mask = alpha >= 128
-        if not mask.any():
-            raise SherdError(f"{path}: every pixel is transparent; a fragment needs some that show")
-    return to_rgb(image), None if mask is None or mask.all() else mask
+    return to_rgb(image), _mask(alpha, what)
+
+
+def _mask(alpha: np.ndarray | None, what: str) -> np.ndarray | None:
+    mask = None if alpha is None else alpha >= 128
+    if mask is not None and not mask.any():
+        raise SherdError(f"{what}: every pixel is transparent; a fragment needs some that show")
+    return None if mask is None or mask.all() else mask
 
 
 def write_png(
@@ -142,7 +155,7 @@ def list_images(folder: str | os.PathLike[str]) -> list[Path]:
         raise SherdError(f"{folder}: cannot be read: {_why(e)}") from e
     names = [n for n in entries if Path(n).suffix.lower() in SUFFIXES and not n.startswith(".")]
     if not names:
-        raise SherdError(f"{folder}: holds no images; expected {_READABLE} files")
+        raise SherdError(f"{folder}: holds no images; expected {READABLE} files")
     return [folder / n for n in sorted(names, key=natural_key)]
 
 
@@ -159,20 +172,9 @@ def list_pictures(source: str | os.PathLike[str]) -> list[Picture]:
     except OSError as e:
         raise SherdError(f"{source}: cannot be read: {_why(e)}") from e
     if not members:
-        raise SherdError(f"{source}: holds no images; expected {_READABLE} files")
+        raise SherdError(f"{source}: holds no images; expected {READABLE} files")
     members.sort(key=lambda m: natural_key(m.name))
     return [Picture(source, m.name, m.offset_data, m.size) for m in members]
-
-
-def same_size(names: Sequence[str], images: Sequence[np.ndarray]) -> None:
-    """Raise unless all of ``images`` are of the size of the first."""
-    first = images[0].shape[:2]
-    for name, image in zip(names, images, strict=True):
-        if image.shape[:2] != first:
-            raise SherdError(
-                f"{name}: is {image.shape[1]}x{image.shape[0]} px, {names[0]} is "
-                f"{first[1]}x{first[0]}; all fragments must be of one size"
-            )
 
 
 def _identify(stream: BinaryIO, what: str) -> Image.Image:
@@ -185,7 +187,7 @@ def _identify(stream: BinaryIO, what: str) -> Image.Image:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as e:
         raise SherdError(f"{what}: has too many pixels; at most {MAX_PIXELS:,} are read") from e
     except Exception as e:  # PIL's plugins raise whatever a broken header led them to
-        raise SherdError(f"{what}: is not an image that can be read; expected {_READABLE}") from e
+        raise SherdError(f"{what}: is not an image that can be read; expected {READABLE}") from e
     if image.width * image.height > MAX_PIXELS:
         raise SherdError(
             f"{what}: is {image.width}x{image.height} px; at most {MAX_PIXELS:,} pixels are read"
@@ -193,7 +195,8 @@ def _identify(stream: BinaryIO, what: str) -> Image.Image:
     return image
 
 
-def _decode(stream: BinaryIO, what: str) -> Image.Image:
+def decode(stream: BinaryIO, what: str) -> Image.Image:
+    """The picture in ``stream``, upright; ``what`` is its name in errors."""
     image = _identify(stream, what)
     try:
         with warnings.catch_warnings():

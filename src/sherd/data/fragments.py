@@ -1,0 +1,167 @@
+"""Fragments as people have them: scans in a folder or a zip, of nearly one size.
+
+Sizes that differ by a few pixels are brought to one: every fragment is cropped to the smallest
+height and the smallest width, around its centre. Padding the small ones would invent pixels just
+where fragments are compared, and scaling shifts what should meet.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from PIL import Image
+
+from ..errors import SherdError
+from .images import Picture, decode, list_images, split_alpha
+from .zips import Limits, is_zip, read_zip
+
+TOLERANCE = 0.1
+"""Share of the usual height or width by which a fragment may differ from it."""
+TOLERATED = 4
+"""Pixels by which it may differ in any case."""
+
+Even = Literal["crop", "pad", "scale"]
+Picturelike = str | os.PathLike[str] | np.ndarray | Image.Image
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Fragments as they were read: of any sizes still."""
+
+    names: tuple[str, ...]
+    images: list[np.ndarray]
+    """``(H, W, 3) uint8`` each."""
+    masks: list[np.ndarray | None]
+    """``(H, W) bool`` each, None where all is there."""
+
+
+def load_images(images: Sequence[Picturelike], limits: Limits | None = None) -> Loaded:
+    """Fragments from arrays, PIL images or files, in the order in which they come."""
+    if len(images) == 0:
+        raise SherdError("fragments: there are none; give at least one image")
+    names = [
+        Path(image).name if isinstance(image, str | os.PathLike) else str(k)
+        for k, image in enumerate(images)
+    ]
+    if len(set(names)) < len(names):
+        names = [f"{k}-{name}" for k, name in enumerate(names)]
+
+    def opened(k: int) -> Image.Image | np.ndarray:
+        image = images[k]
+        if isinstance(image, str | os.PathLike):
+            return Picture(Path(image)).open()
+        if isinstance(image, Image.Image | np.ndarray):
+            return image
+        raise SherdError(
+            f"fragments: number {k} is of type {type(image).__name__}; expected an array, a PIL "
+            "image or a file"
+        )
+
+    return _load(names, (opened(k) for k in range(len(images))), limits or Limits())
+
+
+def load_files(
+    source: Path, wanted: Sequence[str] | None = None, limits: Limits | None = None
+) -> Loaded:
+    """The images of a folder in natural order of their names, or those called ``wanted``."""
+    paths = list_images(source) if wanted is None else [source / name for name in wanted]
+    names = [p.name for p in paths]
+    return _load(names, (Picture(p).open() for p in paths), limits or Limits(), f"{source}/")
+
+
+def load_zip(
+    files: dict[str, bytes], source: Path, wanted: Sequence[str], limits: Limits | None = None
+) -> Loaded:
+    """The images called ``wanted`` of an unpacked zip (see `read_zip`)."""
+    if missing := [n for n in wanted if n not in files]:
+        raise SherdError(f"{source}: {missing[0]}: no such file")
+    opened = (decode(io.BytesIO(files[n]), f"{source}: {n}") for n in wanted)
+    return _load(wanted, opened, limits or Limits(), f"{source}: ")
+
+
+def _load(
+    names: Sequence[str],
+    opened: Iterable[Image.Image | np.ndarray],
+    limits: Limits,
+    where: str = "",
+) -> Loaded:
+    """Decode one after the other, as long as the limits allow."""
+    if len(names) > limits.files:
+        raise SherdError(f"fragments: {len(names)} of them; at most {limits.files} are read")
+    images, masks, total = [], [], 0
+    for name, image in zip(names, opened, strict=True):
+        fragment, mask = split_alpha(image, where + name)
+        h, w = fragment.shape[:2]
+        total += h * w
+        if h * w > limits.pixels:
+            raise SherdError(f"{where}{name}: is {w}x{h} px; at most {limits.pixels:,} pixels")
+        if total > limits.total_pixels:
+            raise SherdError(
+                f"{where}{name}: with it there are over {limits.total_pixels:,} pixels; give "
+                "smaller scans"
+            )
+        images.append(fragment)
+        masks.append(mask)
+    return Loaded(tuple(names), images, masks)
+
+
+def even(
+    loaded: Loaded, how: Even = "crop"
+) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
+    """Fragments of one size: ``(n, H, W, 3) uint8``, their mask, and a note per changed file.
+
+    ``crop`` takes the smallest height and width, ``pad`` the largest (edge pixels are repeated),
+    ``scale`` the median. A fragment far from the usual size is an error.
+    """
+    sizes = np.array([image.shape[:2] for image in loaded.images])
+    usual = np.median(sizes, axis=0)
+    far = np.abs(sizes - usual) > np.maximum(TOLERATED, TOLERANCE * usual)
+    if far.any():
+        k = int(np.flatnonzero(far.any(axis=1))[0])
+        raise SherdError(
+            f"{loaded.names[k]}: is {sizes[k, 1]}x{sizes[k, 0]} px, most fragments are about "
+            f"{usual[1]:.0f}x{usual[0]:.0f}; all must be of one size, give or take a few pixels"
+        )
+    pick = {"crop": sizes.min(axis=0), "pad": sizes.max(axis=0), "scale": np.rint(usual)}
+    size = (int(pick[how][0]), int(pick[how][1]))
+    notes = tuple(
+        f"{name}: {_DONE[how]} from {w}x{h} to {size[1]}x{size[0]} px"
+        for name, (h, w) in zip(loaded.names, sizes, strict=True)
+        if (h, w) != size
+    )
+    pieces = np.stack([_to(image, size, how) for image in loaded.images])
+    mask = None
+    if any(m is not None for m in loaded.masks):
+        whole = np.ones(size, dtype=bool)
+        mask = np.stack([whole if m is None else _to(m, size, how) for m in loaded.masks])
+    return pieces, mask, notes
+
+
+_DONE = {"crop": "cropped", "pad": "padded", "scale": "scaled"}
+
+
+def _to(image: np.ndarray, size: tuple[int, int], how: Even) -> np.ndarray:
+    if image.shape[:2] == size:
+        return image
+    if how == "scale":
+        grey = Image.fromarray(image.astype(np.uint8) * 255 if image.dtype == bool else image)
+        scaled = np.asarray(grey.resize((size[1], size[0]), Image.Resampling.BICUBIC))
+        return scaled >= 128 if image.dtype == bool else scaled
+    if how == "pad":
+        room = [(s - k) // 2 for s, k in zip(size, image.shape[:2], strict=True)]
+        rest = [s - k - r for s, k, r in zip(size, image.shape[:2], room, strict=True)]
+        wide = [*zip(room, rest, strict=True), *[(0, 0)] * (image.ndim - 2)]
+        return np.pad(image, wide, mode="edge")
+    y, x = ((k - s) // 2 for s, k in zip(size, image.shape[:2], strict=True))
+    return image[y : y + size[0], x : x + size[1]]
+
+
+def unpack(source: Path, limits: Limits, extra: str) -> dict[str, bytes] | None:
+    """The files of a zip; None where ``source`` is a folder."""
+    return read_zip(source, limits, (extra,)) if is_zip(source) and not source.is_dir() else None
