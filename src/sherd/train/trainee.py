@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from ..errors import SherdError
 from .data import Augment, Entry, Store, draw_batch
-from .evaluate import Cell, Puzzles
+from .evaluate import Cell, Puzzles, _neighbours, auc
 from .loop import clip_gradients
+from .losses import Grid
 
 MIX = (
     # photographs as the MIT table cuts them, by missing pixels and by pixels off each side
@@ -177,3 +178,26 @@ def descend(optimiser: torch.optim.Optimizer, loss: Tensor, clip: float) -> Tens
     norm = clip_gradients(params, clip)
     optimiser.step()
     return norm.float()
+
+
+def pair_figures(logits: Tensor, grid: Grid) -> dict[str, float]:
+    """How well scores ``(b, 2, n, n)`` (j right of i, j below i) find the neighbours.
+
+    ``top1``: share of inner sides whose neighbour scores highest; ``auc`` of neighbours against
+    all others.
+    """
+    n = logits.shape[-1]
+    own = torch.eye(n, dtype=torch.bool, device=logits.device)
+    hits, scores, labels = [], [], []
+    for d in (0, 1):
+        m = logits[:, d].float()
+        rows, target = _neighbours(m.masked_fill(own, -torch.inf), grid, d)
+        hits.append((rows.argmax(1) == target).float())
+        after = grid.after[d]
+        truth = (torch.arange(n, device=m.device) == after[:, None]).expand_as(m)
+        scores.append(m[:, ~own].flatten())
+        labels.append(truth[:, ~own].flatten().float())
+    return {
+        "top1": float(torch.cat(hits).mean()),
+        "auc": auc(torch.cat(scores), torch.cat(labels)),
+    }
