@@ -107,6 +107,14 @@ class Solver:
     reference: ClassVar[str] = ""
     """The paper that describes the system."""
 
+    @classmethod
+    def cannot(cls, grid: tuple[int, int]) -> str | None:
+        """Why the system cannot solve puzzles of this grid at all, or None if it can.
+
+        A table asks before it runs the system, and says so instead of a figure.
+        """
+        return None
+
     def solve(
         self,
         puzzle: Puzzle,
@@ -117,6 +125,9 @@ class Solver:
     ) -> Result:
         """Solve ``puzzle``. Deterministic for a seed unless ``stop`` looks at the clock."""
         grid = puzzle.require_grid()
+        why = self.cannot(grid)
+        if why is not None:
+            raise SherdError(f"{self.name}: {why}")
         free = grid[0] * grid[1] - len(puzzle.blocked)
         if free < len(puzzle.pins):
             raise SherdError(f"pins: {len(puzzle.pins)} pins for {free} free cells")

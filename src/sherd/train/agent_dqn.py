@@ -26,6 +26,7 @@ class Replay:
     """One step of N puzzles."""
 
     group: Tensor
+    """``()``, on the CPU: reading it must not wait for the device."""
     puzzle: Tensor
     board: Tensor
     action: Tensor
@@ -73,7 +74,7 @@ class DqnLearner:
             reward = plain(out.counts) + 1000.0 * (out.done & ~over)
             self.memory.append(
                 Replay(
-                    torch.tensor(group, device=self.device), index, boards.to(torch.int16),
+                    torch.tensor(group), index, boards.to(torch.int16),
                     action.to(torch.int16), reward / scale, out.done,
                     ~over & (action[:, 0] >= 0),
                 )
@@ -134,6 +135,11 @@ class DqnLearner:
         unpack_modules(tensors, self.modules(), self.optimisers, what)
         keys = sorted({k.split(".")[1] for k in tensors if k.startswith("memory.")})
         self.memory = [
-            Replay(*(tensors[f"memory.{k}.{f.name}"].to(self.device) for f in fields(Replay)))
+            Replay(
+                *(
+                    tensors[f"memory.{k}.{f.name}"].to("cpu" if f.name == "group" else self.device)
+                    for f in fields(Replay)
+                )
+            )
             for k in keys
         ]

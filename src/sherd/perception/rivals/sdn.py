@@ -13,6 +13,7 @@ are B0's), expansion 4 instead of 6, last convolution 320 (1280), embedding and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from ...errors import SherdError
 from ...puzzle import Puzzle
 from ..evidence import Evidence, from_logits
 from .pixels import fragments, resample
+from .weights import load_rival
 
 BLOCKS = (1, 2, 2, 3, 3, 4, 1)
 """MBConv blocks per stage, as in EfficientNet-B0."""
@@ -163,13 +165,20 @@ def pair_logits(net: SDN, puzzle: Puzzle) -> tuple[np.ndarray, np.ndarray]:
     return out[0], out[1]
 
 
-def perceive_sdn(puzzle: Puzzle, net: SDN) -> Evidence:
-    """Pair probabilities as evidence.
+@cache
+def shipped_sdn() -> SDN:
+    """The networks that come with sherd."""
+    return load_rival("sdn", SdnConfig, SDN).net
+
+
+def perceive_sdn(puzzle: Puzzle, net: SDN | None = None) -> Evidence:
+    """Pair probabilities as evidence, by ``net`` or by the networks that come with sherd.
 
     The networks are trained with as much weight on neighbours as on others, so a logit is the
     log-likelihood ratio of "neighbours" against "others"; among the candidates of one side exactly
     one is right, hence the softmax of `from_logits`.
     """
+    net = net or shipped_sdn()
     right, below = pair_logits(net, puzzle)
     t = net.cfg.temperature
     return from_logits(right / t, below / t, source="SDN: Siamese discriminant networks of SD²RL")

@@ -1,0 +1,113 @@
+"""SD²RL (Song et al. 2023), and the ablation of it with the EvoRL agent."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+from ..perception.evidence import Evidence
+from ..puzzle import Puzzle
+from .erl_mpp import ErlMpp, _Player
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from ..agent.dqn import DqnParams, QNetwork
+    from ..agent.rules import Puzzles
+    from ..agent.solve import Progress, SolveParams
+    from ..agent.weights import TrainedAgent
+    from ..perception.rivals.sdn import SDN
+
+
+@cache
+def _network() -> QNetwork:
+    from ..agent.dqn import QNetwork
+    from ..perception.mppn.weights import fill, load_part
+    from ..perception.rivals.weights import FOLDER, FORMAT
+
+    stem = FOLDER / "sd2rl"
+    network = QNetwork()
+    fill(network, load_part(stem, "sherd-sd2rl", version=FORMAT)[1], stem)
+    return network
+
+
+def _perceive(puzzle: Puzzle, net: SDN | None) -> Evidence:
+    import torch
+
+    from ..perception.rivals.sdn import perceive_sdn
+    from ..search.evolution import default_threads
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(default_threads())
+    try:
+        return perceive_sdn(puzzle, net)
+    finally:
+        torch.set_num_threads(before)
+
+
+class Sd2rl(_Player):
+    """Siamese discriminant networks say which pairs are neighbours, a DQN swaps pieces.
+
+    From the paper: one Siamese network (EfficientNet-B0) for horizontal and one for vertical pairs;
+    the state is the pair scores of the board, the DQN's layers 128 and 64, its answer the value of
+    the board that follows; an action swaps two pieces, and only the swaps of highest gain in pair
+    scores are looked at; γ 0.995, soft target 5e-4, ε from 0.9 to 0.1. From a random board the swap
+    of highest value is done as long as it raises the value.
+
+    Chosen here: pair scores enter as evidence (log-likelihood ratios); every seam goes through the
+    DQN's first layer and the mean goes on, so that any grid will do (the paper has one input per
+    pair of 5×5); 32 swaps are looked at; of the boards along the way the one of highest evidence is
+    returned, nearly always the last.
+    """
+
+    name: ClassVar[str] = "sd2rl"
+    summary: ClassVar[str] = "Siamese discriminant networks; a DQN swaps pieces while it helps."
+    reference: ClassVar[str] = (
+        "Song et al.: Siamese-discriminant deep reinforcement learning for solving jigsaw puzzles "
+        "with large eroded gaps. AAAI 2023"
+    )
+
+    def __init__(
+        self,
+        net: SDN | None = None,
+        network: QNetwork | None = None,
+        params: DqnParams | None = None,
+    ) -> None:
+        super().__init__()
+        self.net, self.network, self.params = net, network, params
+
+    def check(self) -> None:
+        self.network or _network()
+
+    def perceive(self, puzzle: Puzzle) -> Evidence:
+        return _perceive(puzzle, self.net)
+
+    def play(
+        self, puzzles: Puzzles, start: Tensor, generator: torch.Generator, progress: Progress
+    ) -> Tensor:
+        from ..agent.dqn import DqnParams
+        from ..agent.solve import reassemble_dqn
+
+        network, params = self.network or _network(), self.params or DqnParams()
+        return reassemble_dqn(network, puzzles, start, params, generator, progress)[0]
+
+
+class SdnEvoRl(ErlMpp):
+    """The EvoRL agent of `erl-mpp` on what the Siamese networks of `sd2rl` say."""
+
+    name: ClassVar[str] = "sdn-evorl"
+    summary: ClassVar[str] = "Ablation of erl-mpp: its agent on SD²RL's Siamese networks."
+    reference: ClassVar[str] = "Song et al.: ERL-MPP, AAAI 2025, ablation"
+
+    def __init__(
+        self,
+        net: SDN | None = None,
+        agent: TrainedAgent | None = None,
+        params: SolveParams | None = None,
+    ) -> None:
+        super().__init__(None, agent, params)
+        self.net = net
+
+    def perceive(self, puzzle: Puzzle) -> Evidence:
+        return _perceive(puzzle, self.net)
