@@ -10,7 +10,7 @@ import typer
 
 from .. import __version__
 from ..errors import SherdError
-from . import bench, create, demo, evaluate, solve, systems, train
+from . import bench, create, demo, evaluate, solve, studio, systems, train
 
 # Plain help: laying it out with rich would double what --help costs.
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 app.command("create", epilog=create.EXAMPLE)(create.create)
 app.command("solve", epilog=solve.EXAMPLE)(solve.solve)
+app.command("studio", epilog=studio.EXAMPLE)(studio.studio)
 app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
 app.command("systems", epilog=systems.EXAMPLE)(systems.systems)

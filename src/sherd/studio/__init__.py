@@ -1,0 +1,1 @@
+"""The studio: a web page on which people put fragments together. It calls, it does not compute."""
