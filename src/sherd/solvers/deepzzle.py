@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import SherdError
 from ..perception.evidence import Evidence
+from ..perception.rivals.offsets import OFFSETS
 from ..puzzle import EMPTY, Puzzle
 from .base import Found, Recorder, Solver
 from .classical import constraints
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 LARGEST = 5
 """Most rows and columns."""
-OFFSETS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
-"""(row, column) of the network's 8 positions around a fragment."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Deepzzle(Solver):
     Chosen where the paper is silent: when no centre is given, the fragments whose first ring costs
     least are tried there, and the cheapest assembly wins; a pinned fragment that does not lie in
     the centre takes the centre's part. Where branch-cut leaves no path, it is relaxed tenfold.
-    Empty cells cost what chance does. Grids with a side of more than 5 are refused: with every ring the
+    Empty cells cost what chance does. Grids with a side of more than 5 are refused: with every ring
     positions are further from anything that is known, and partial assemblies multiply.
     """
 

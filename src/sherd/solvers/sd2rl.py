@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
+from ..errors import SherdError
 from ..perception.evidence import Evidence
 from ..puzzle import Puzzle
 from .erl_mpp import ErlMpp, _Player
@@ -57,8 +58,8 @@ class Sd2rl(_Player):
 
     Chosen here: pair scores enter as evidence (log-likelihood ratios); every seam goes through the
     DQN's first layer and the mean goes on, so that any grid will do (the paper has one input per
-    pair of 5×5); 32 swaps are looked at; of the boards along the way the one of highest evidence is
-    returned, nearly always the last.
+    pair of 5×5); 32 swaps are looked at; 5 random boards are played, as many as `erl-mpp` has
+    chains, and of all boards along the way the one of highest evidence is returned.
     """
 
     name: ClassVar[str] = "sd2rl"
@@ -73,9 +74,12 @@ class Sd2rl(_Player):
         net: SDN | None = None,
         network: QNetwork | None = None,
         params: DqnParams | None = None,
+        starts: int = 5,
     ) -> None:
         super().__init__()
-        self.net, self.network, self.params = net, network, params
+        if starts < 1:
+            raise SherdError(f"starts: {starts}; must be at least 1")
+        self.net, self.network, self.params, self.starts = net, network, params, starts
 
     def check(self) -> None:
         self.network or _network()
@@ -86,11 +90,24 @@ class Sd2rl(_Player):
     def play(
         self, puzzles: Puzzles, start: Tensor, generator: torch.Generator, progress: Progress
     ) -> Tensor:
+        import torch
+
         from ..agent.dqn import DqnParams
         from ..agent.solve import reassemble_dqn
 
         network, params = self.network or _network(), self.params or DqnParams()
-        return reassemble_dqn(network, puzzles, start, params, generator, progress)[0]
+        rounds, stopped = 0, False
+
+        def count(board: Tensor, score: float, number: int) -> bool:
+            nonlocal rounds, stopped
+            stopped = progress(board, score, rounds)
+            rounds += 1
+            return stopped
+
+        ends: list[Tensor] = []
+        while len(ends) < self.starts and not stopped:
+            ends.append(reassemble_dqn(network, puzzles, start, params, generator, count)[0])
+        return torch.cat(ends)
 
 
 class SdnEvoRl(ErlMpp):

@@ -19,7 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import SherdError
-from ..perception.rivals.deepzzle import ELSEWHERE, OFFSETS, Deepzzle, DeepzzleConfig
+from ..perception.rivals.deepzzle import ELSEWHERE, Deepzzle, DeepzzleConfig
+from ..perception.rivals.offsets import OFFSETS
 from ..perception.rivals.pixels import resample
 from .data import Augment, Batch, Entry, Store, draw_batch
 from .evaluate import Cell, Puzzles

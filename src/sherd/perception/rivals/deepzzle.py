@@ -22,12 +22,12 @@ from torch import Tensor, nn
 
 from ...errors import SherdError
 from ...puzzle import Puzzle
+from .offsets import OFFSETS
 from .pixels import fragments, resample
 
-OFFSETS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
-"""(row, column) of the 8 positions around a fragment, in the order of the classes."""
-ELSEWHERE = 8
-CLASSES = 9
+ELSEWHERE = len(OFFSETS)
+"""The class after the positions."""
+CLASSES = ELSEWHERE + 1
 
 
 @dataclass(frozen=True)
