@@ -61,14 +61,18 @@ class Greedy(Solver):
     def __init__(self, params: GreedyParams | None = None) -> None:
         self.params = params or GreedyParams()
 
+    def dissimilarity(self, puzzle: Puzzle) -> np.ndarray:
+        """``(4, n, n) float32``: dissimilarity of j at side s of i, as i sees it; 0 = a match."""
+        return paikin_tal_directed(lab(puzzle.pieces))
+
     def _solve(
         self, puzzle: Puzzle, stop: Stop | None, rng: np.random.Generator, record: Recorder
     ) -> Found:
         record.stage("perception")
-        d = paikin_tal_directed(lab(puzzle.pieces))
+        d = self.dissimilarity(puzzle)
         free, pins = constraints(puzzle)
         placer = Placer(d, free, pins)
-        evidence = compatibility(d, placer.second)
+        evidence = compatibility(d, placer.second, self.name)
 
         record.stage("search")
         every = -(-puzzle.n // self.params.snapshots)
@@ -87,14 +91,14 @@ class Greedy(Solver):
         return Found(board, score, confidence(evidence, board), evidence)
 
 
-def compatibility(d: np.ndarray, second: np.ndarray) -> Evidence:
+def compatibility(d: np.ndarray, second: np.ndarray, system: str = "greedy") -> Evidence:
     """Mutual compatibility of all pairs, in −1..1, given `rank`'s ``second`` among all pieces."""
     scale = np.maximum(np.where(np.isfinite(second), second, 1.0), 1e-6)
     c = 1.0 - np.minimum(d / scale[:, :, None], 2.0)
     return Evidence(
         0.5 * (c[1] + c[3].T),
         0.5 * (c[2] + c[0].T),
-        source="greedy: mutual compatibility 1 − D / second best D, both directions averaged",
+        source=f"{system}: mutual compatibility 1 − D / second best D, both directions averaged",
     )
 
 

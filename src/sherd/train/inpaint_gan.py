@@ -246,7 +246,7 @@ class InpaintTrainee(Trainee[InpaintRecipe]):
             logits = []
             for pieces in some.pieces[: self.recipe.val_puzzles]:
                 squares = to_squares(pieces.permute(0, 3, 1, 2).float() / 255.0)
-                chunk = 4096 if squares.is_cuda else 256
+                chunk = 4096 if squares.is_cuda else 128
                 logits.append(net.all_pairs(squares, strip, chunk))
             figures[some.cell.name] = pair_figures(torch.stack(logits), some.grid)
         return figures

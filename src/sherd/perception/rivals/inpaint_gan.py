@@ -34,7 +34,7 @@ class InpaintConfig:
 
     columns: int = 32
     """Of the pair image, half on each side of the seam."""
-    generator: int = 24
+    generator: int = 16
     """Channels of the generator at half resolution, twice as many at a quarter."""
     discriminator: int = 32
     """Channels of the discriminator's first layer; 2, 4 and 4 times as many in the next."""
@@ -73,7 +73,7 @@ class Generator(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.first = _layer(5, width, 4, 2)  # (B, w, 32, W/2)
-        self.down = _layer(width, 2 * width, 4, 2)  # (B, 2w, 16, W/4)
+        self.down = _layer(width, 2 * width, 3, 2)  # (B, 2w, 16, W/4)
         self.middle = _layer(2 * width, 2 * width, 3)
         self.up = nn.Conv2d(2 * width, 4 * width, 1)
         self.fuse = _layer(2 * width, width, 3)
@@ -96,7 +96,7 @@ class Discriminator(nn.Module):
         self.layers = nn.Sequential(
             nn.Conv2d(5, width, 4, 2, 1),
             nn.LeakyReLU(0.2, inplace=True),
-            _layer(width, 2 * width, 4, 2),
+            _layer(width, 2 * width, 3, 2),
             _layer(2 * width, 4 * width, 3, 2),
             _layer(4 * width, 4 * width, 3, 2),  # (B, 4w, 4, W/16)
         )
@@ -162,7 +162,7 @@ class InpaintGan(nn.Module):
         return out
 
     @torch.no_grad()
-    def all_pairs(self, squares: Tensor, strip: int, chunk: int = 256) -> Tensor:
+    def all_pairs(self, squares: Tensor, strip: int, chunk: int = 128) -> Tensor:
         """Logits ``(2, n, n)``: j right of i, j below i. Squares: ``(n, 3, 64, 64)`` in 0..1."""
         n = len(squares)
         out = torch.empty(2, n * n, device=squares.device)
