@@ -73,7 +73,7 @@ def shortest_paths(
     """
     levels, count = cost.shape
     assert count <= MOST
-    dear = np.inf if cut <= 0.0 else -np.log(cut)
+    dear = np.inf if cut <= 0.0 else -np.log(cut) + 1e-9  # an edge at the threshold stays
     passable = np.isfinite(cost) & ((cost if edge is None else edge) <= dear)
     alike = ((np.int64(1) << np.int64(blanks)) - 1) << np.int64(count - blanks)
     last = _Level(np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64), np.zeros(1, np.int64))

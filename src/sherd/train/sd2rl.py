@@ -199,7 +199,7 @@ def _evidence(
     """Puzzles for the DQN: of an earlier run in ``out``, or perceived now."""
     path = out / agent.EVIDENCE
     if not path.is_file():
-        net = load_rival("sdn", SdnConfig, SDN, out).net.to(device)
+        net = load_rival("sdn", SdnConfig, SDN, out / "sdn").net.to(device)
         sets, r = {}, recipe.agent
         for split, limit in (("train", r.limit), ("val", r.val_limit)):
             store = load_store(data, split, device, limit=limit, workers=r.workers)
@@ -226,7 +226,7 @@ def train_dqn(
     show: Show = print_row,
 ) -> agent.Run:  # fmt: skip
     """The second part: needs the Siamese networks in ``out``. Leaves ``sd2rl.safetensors``."""
-    sdn = load_rival("sdn", SdnConfig, SDN, out)
+    sdn = load_rival("sdn", SdnConfig, SDN, out / "sdn")
     sets = _evidence(data, out, recipe, device)
     run = agent.train(sets, out, recipe.agent, clock, device=device, dqn=True, show=show)
     found = load_dqn(out / "dqn")
