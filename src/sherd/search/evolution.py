@@ -75,12 +75,14 @@ class Evolution:
     ) -> tuple[np.ndarray, float]:
         """Breed until nothing improves or ``progress`` says stop; the best board and its score.
 
-        ``start`` is a flat board to go on from (see `Problem.from_board`).
+        ``start`` is a flat board to go on from (see `Problem.from_board`). A board that honours
+        what is known is always among the first: from then on the best one does.
         """
         p, q = self.problem, self.params
+        starts = [b for b in (start, p.home) if b is not None]
         if p.world.fixed[: p.cells].all():
             return self._nothing_to_search(progress)
-        islands = [_Island(p, q, int(rng.integers(2**63)), start) for _ in range(q.islands)]
+        islands = [_Island(p, q, int(rng.integers(2**63)), starts) for _ in range(q.islands)]
         children = max(2, min(40, ROUND_WORK // p.cells))
         best, board, since, number = float("-inf"), p.start, 0, 0
         patience, founded = q.patience, False
@@ -120,7 +122,7 @@ class _Island:
     """A population, best first, with its own random stream."""
 
     def __init__(
-        self, problem: Problem, params: EvolutionParams, seed: int, start: np.ndarray | None
+        self, problem: Problem, params: EvolutionParams, seed: int, starts: list[np.ndarray] | None
     ) -> None:
         self.problem, self.params = problem, params
         self.state = np.array([seed], dtype=np.uint64)
@@ -129,10 +131,10 @@ class _Island:
         self.size = 0
         self.tally = np.zeros((KINDS, 2), dtype=np.int64)
         """Births and new bests by kind of birth."""
-        if start is not None:
-            self.boards[0] = start
-            self.scores[0] = full_score(problem.world, start)
-            self.size = 1
+        for k, start in enumerate(starts or ()):
+            self.boards[k] = start
+            self.scores[k] = full_score(problem.world, start)
+            self.size = k + 1
 
     @property
     def full(self) -> bool:

@@ -106,6 +106,8 @@ class Solver:
     """One line for ``sherd systems``."""
     reference: ClassVar[str] = ""
     """The paper that describes the system."""
+    knows: ClassVar[bool] = False
+    """Whether it honours `Puzzle.knowledge`; pins and blocked cells every system does."""
 
     @classmethod
     def cannot(cls, grid: tuple[int, int]) -> str | None:
@@ -131,6 +133,15 @@ class Solver:
         free = grid[0] * grid[1] - len(puzzle.blocked)
         if free < len(puzzle.pins):
             raise SherdError(f"pins: {len(puzzle.pins)} pins for {free} free cells")
+        if puzzle.knowledge:
+            if not self.knows:
+                raise SherdError(
+                    f"system: {self.name} knows of pins and blocked cells only; for what else is "
+                    "known use sherd or evolve"
+                )
+            from ..search.bounds import bind
+
+            bind(puzzle)  # contradictions, in the caller's names
         callbacks = callbacks or Callbacks()
         callbacks.on_start(self.name, puzzle.n)
         order = np.random.default_rng([seed, 1]).permutation(puzzle.n)

@@ -45,6 +45,8 @@ def _dqn() -> TrainedDqn:
 class _Player(Sherd):
     """What the two have in common: the network's evidence, a random board, swaps."""
 
+    knows: ClassVar[bool] = False
+
     def _solve(
         self, puzzle: Puzzle, stop: Stop | None, rng: np.random.Generator, record: Recorder
     ) -> Found:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
+from ..errors import SherdError
 from ..perception.confidence import confidence
 from ..perception.evidence import Evidence
-from ..puzzle import Puzzle
+from ..puzzle import Knowledge, Puzzle
 from .base import Found, Recorder, Solver
 from .stop import Stop
+
+NEVER = -1e3
+"""Evidence of a link that is forbidden, where rivals for a cell are compared."""
 
 
 class Evolve(Solver):
@@ -18,6 +23,7 @@ class Evolve(Solver):
 
     name: ClassVar[str] = "evolve"
     summary: ClassVar[str] = "Evolutionary search on hand-made seam evidence, without a network."
+    knows: ClassVar[bool] = True
 
     def perceive(self, puzzle: Puzzle) -> Evidence:
         """The evidence to search on."""
@@ -39,8 +45,14 @@ def search(
     stop: Stop | None,
     rng: np.random.Generator,
     record: Recorder,
+    *,
+    start: np.ndarray | None = None,
 ) -> Found:
-    """The board of highest evidence: by pairs and borders first, then by all there is."""
+    """The board of highest evidence: by pairs and borders first, then by all there is.
+
+    ``start`` is a board to go on from. What is known of the puzzle is honoured, or an error says
+    that it could not be.
+    """
     from ..search.evolution import Evolution
     from ..search.polish import Polish
     from ..search.problem import make_problem
@@ -49,14 +61,38 @@ def search(
     problem = make_problem(evidence, puzzle)
     watch = _Watch(evidence, stop, record)
     evolution = Evolution(problem)
-    board, score = evolution.run(rng, watch.local)
+    first = None if start is None else problem.from_board(start)
+    board, score = evolution.run(rng, watch.local, start=first)
     if not evidence.complete:
         if not watch.stopped:
             record.stage("polish")
             polish = Polish(problem, evidence)
             polish.run(evolution.archive, rng, watch.full, first=watch.rounds)
         board, score = watch.board, watch.score
-    return Found(board, score, confidence(evidence, board), evidence)
+    if broken := puzzle.knowledge.broken(board, puzzle.n):
+        raise SherdError(
+            f"knowledge: no board was found that honours all of it ({len(broken)} things broken); "
+            "take something back"
+        )
+    return Found(board, score, confidence(_ruled(evidence, puzzle.knowledge), board), evidence)
+
+
+def _ruled(evidence: Evidence, knowledge: Knowledge) -> Evidence:
+    """The evidence with forbidden links ruled out, so that nobody has them for rivals."""
+    if not knowledge:
+        return evidence
+    h, v = evidence.h.copy(), evidence.v.copy()
+    for links, sure, never in (
+        (h, knowledge.right, knowledge.not_right),
+        (v, knowledge.below, knowledge.not_below),
+    ):
+        for a, b in never:
+            links[a, b] = NEVER
+        for a, b in sure:
+            good = links[a, b]
+            links[a, :] = links[:, b] = NEVER
+            links[a, b] = good
+    return replace(evidence, h=h, v=v)
 
 
 class _Watch:

@@ -17,8 +17,27 @@ NEVER = -1e30
 
 
 @njit(cache=True, nogil=True)
-def slot_choice(w, parents, bonus, frame, used, slot, noise, state):  # type: ignore[no-untyped-def]
-    """Best free candidate of an open slot: (piece or -1, its score, lead over the runner-up)."""
+def allowed(w, frame, used, slot, home, j):  # type: ignore[no-untyped-def]
+    """May piece j lie in ``slot``? ``home`` is its cell, -1 in a frame that floats."""
+    if home >= 0 and w.barred[home, j]:
+        return False
+    stride = 2 * w.cols + 1
+    step = (-stride, 1, stride, -1)
+    for e in range(4):
+        friend = w.glue[e, j]
+        if friend >= 0:
+            p = frame[slot + step[e]]
+            if p != friend and (p != -1 or used[friend]):
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def slot_choice(w, parents, bonus, frame, used, slot, home, noise, state):  # type: ignore[no-untyped-def]
+    """Best free candidate of an open slot: (piece or -1, its score, lead over the runner-up).
+
+    ``home`` is the slot's cell, -1 in a frame that floats.
+    """
     stride = 2 * w.cols + 1
     step = (-stride, 1, stride, -1)
     best = -1
@@ -38,6 +57,8 @@ def slot_choice(w, parents, bonus, frame, used, slot, noise, state):  # type: ig
                 break
             if used[j] or j == best:
                 continue
+            if w.bound and not allowed(w, frame, used, slot, home, j):
+                continue
             s = 0.0
             for e in range(4):
                 p = frame[slot + step[e]]
@@ -46,6 +67,8 @@ def slot_choice(w, parents, bonus, frame, used, slot, noise, state):  # type: ig
                     for m in range(extra):
                         if parents[m, e ^ 2, p] == j:
                             s += bonus
+            if s < -0.5 * w.big:
+                continue
             if noise > 0.0:
                 s += noise * gumbel(state)
             if s > top:
@@ -56,13 +79,17 @@ def slot_choice(w, parents, bonus, frame, used, slot, noise, state):  # type: ig
                 second = s
     if best < 0:
         return -1, NEVER, NEVER
+    if w.bound:
+        for e in range(4):
+            if w.glue[e, best] >= 0 and frame[slot + step[e]] == w.glue[e, best]:
+                return best, top, w.big  # it must lie here
     if second < top - 1e6:  # no runner-up: sure, but no surer than its own evidence
         return best, top, max(top, 0.0)
     return best, top, top - second
 
 
 @njit(cache=True, nogil=True)
-def any_choice(w, frame, used, slot):  # type: ignore[no-untyped-def]
+def any_choice(w, frame, used, slot, home):  # type: ignore[no-untyped-def]
     """Best free piece of all for a slot whose candidate lists are used up."""
     stride = 2 * w.cols + 1
     step = (-stride, 1, stride, -1)
@@ -72,6 +99,8 @@ def any_choice(w, frame, used, slot):  # type: ignore[no-untyped-def]
         if used[j]:
             continue
         s = 0.0
+        if w.bound and not allowed(w, frame, used, slot, home, j):
+            s -= w.big
         for e in range(4):
             p = frame[slot + step[e]]
             if p >= 0:
@@ -147,7 +176,10 @@ def grow(w, parents, bonus, frame, floating, noise, state):  # type: ignore[no-u
                 open_slots[i] = open_slots[count]
                 continue
             if stale[s] or (pick[s] >= 0 and used[pick[s]]):
-                pick[s], _, lead[s] = slot_choice(w, parents, bonus, frame, used, s, noise, state)
+                home = -1 if floating else (r - 1) * cols + c - 1
+                pick[s], _, lead[s] = slot_choice(
+                    w, parents, bonus, frame, used, s, home, noise, state
+                )
                 stale[s] = False
             if pick[s] >= 0 and lead[s] > best_lead:
                 best_lead = lead[s]
@@ -166,7 +198,10 @@ def grow(w, parents, bonus, frame, floating, noise, state):  # type: ignore[no-u
                 if k > most:
                     most = k
                     best_slot = s
-            j = any_choice(w, frame, used, best_slot)
+            home = -1
+            if not floating:
+                home = (best_slot // stride - 1) * cols + best_slot % stride - 1
+            j = any_choice(w, frame, used, best_slot, home)
         else:
             best_slot = -1 if floating else unreached(w, frame, state)
             if best_slot < 0:
@@ -174,6 +209,13 @@ def grow(w, parents, bonus, frame, floating, noise, state):  # type: ignore[no-u
             j = below(state, n)  # nothing says which piece belongs there
             while used[j]:
                 j = (j + 1) % n
+            if w.bound:  # … but something says which does not
+                home = (best_slot // stride - 1) * cols + best_slot % stride - 1
+                for k in range(n):
+                    i = (j + k) % n
+                    if not used[i] and allowed(w, frame, used, best_slot, home, i):
+                        j = i
+                        break
         frame[best_slot] = j
         used[j] = True
         left_over -= 1

@@ -12,19 +12,31 @@ EPS = 1e-4
 
 
 @njit(cache=True, nogil=True)
+def link(w, d, p, o):  # type: ignore[no-untyped-def]
+    """Score of p with o at its side d, either -1 = empty: a piece that must be there is missed."""
+    if p >= 0:
+        if o >= 0:
+            return np.float64(w.at[d, p, o])
+        return -w.big if w.glue[d, p] >= 0 else 0.0
+    if o >= 0 and w.glue[d ^ 2, o] >= 0:
+        return -w.big
+    return 0.0
+
+
+@njit(cache=True, nogil=True)
 def full_score(w, board):  # type: ignore[no-untyped-def]
-    """Score of a board from scratch: every link once, plus border evidence."""
+    """Score of a board from scratch: every link once, plus border evidence, less broken rules."""
     total = 0.0
     for c in range(len(board)):
         p = board[c]
-        if p < 0:
-            continue
+        if p >= 0 and w.bound and w.barred[c, p]:
+            total -= w.big
         for d in range(4):
             x = w.near[c, d]
             if x >= 0:
-                if (d == 1 or d == 2) and board[x] >= 0:
-                    total += w.at[d, p, board[x]]
-            elif w.rim[c, d]:
+                if d == 1 or d == 2:
+                    total += link(w, d, p, board[x])
+            elif p >= 0 and w.rim[c, d]:
                 total += w.border[d, p]
     return total
 
@@ -37,14 +49,14 @@ def cells_score(w, board, cells, mark):  # type: ignore[no-untyped-def]
     total = 0.0
     for c in cells:
         p = board[c]
-        if p < 0:
-            continue
+        if p >= 0 and w.bound and w.barred[c, p]:
+            total -= w.big
         for d in range(4):
             x = w.near[c, d]
             if x >= 0:
-                if board[x] >= 0 and (d == 1 or d == 2 or not mark[x]):
-                    total += w.at[d, p, board[x]]
-            elif w.rim[c, d]:
+                if d == 1 or d == 2 or not mark[x]:
+                    total += link(w, d, p, board[x])
+            elif p >= 0 and w.rim[c, d]:
                 total += w.border[d, p]
     for c in cells:
         mark[c] = False
@@ -57,19 +69,23 @@ def swap_gain(w, board, a, b):  # type: ignore[no-untyped-def]
     p = board[a]
     q = board[b]
     gain = 0.0
+    if w.bound:
+        for turn in range(2):
+            piece, old, new = (q, b, a) if turn else (p, a, b)
+            if piece >= 0:
+                if w.barred[old, piece]:
+                    gain += w.big
+                if w.barred[new, piece]:
+                    gain -= w.big
     for d in range(4):
         x = w.near[a, d]
         if x >= 0:
             if x == b:  # the one link between them turns round
-                if p >= 0 and q >= 0:
-                    gain += w.at[d, q, p] - w.at[d, p, q]
+                gain += link(w, d, q, p) - link(w, d, p, q)
             else:
                 o = board[x]
-                if o >= 0:
-                    if p >= 0:
-                        gain -= w.at[d, p, o]
-                    if q >= 0:
-                        gain += w.at[d, q, o]
+                gain -= link(w, d, p, o)
+                gain += link(w, d, q, o)
         elif w.rim[a, d]:
             if p >= 0:
                 gain -= w.border[d, p]
@@ -79,11 +95,8 @@ def swap_gain(w, board, a, b):  # type: ignore[no-untyped-def]
         if x >= 0:
             if x != a:
                 o = board[x]
-                if o >= 0:
-                    if q >= 0:
-                        gain -= w.at[d, q, o]
-                    if p >= 0:
-                        gain += w.at[d, p, o]
+                gain -= link(w, d, q, o)
+                gain += link(w, d, p, o)
         elif w.rim[b, d]:
             if q >= 0:
                 gain -= w.border[d, q]
@@ -208,6 +221,16 @@ def climb(w, board, cell, dirty, state):  # type: ignore[no-untyped-def]
                                     best_gain = gain
                                     best = y
                                     third = b
+            if w.bound:  # a piece that lies where it may not would come, if it may lie here
+                for j in w.tied:
+                    b = cell[j]
+                    if b == c or w.fixed[b] or not w.barred[b, j] or w.barred[c, j]:
+                        continue
+                    gain = swap_gain(w, board, c, b)
+                    if gain > best_gain:
+                        best_gain = gain
+                        best = b
+                        third = -1
             if best < 0:
                 continue
             total += best_gain
@@ -238,6 +261,8 @@ def best_shift(w, board, shifted):  # type: ignore[no-untyped-def]
     is one look at the seams a shift opens and closes, not a full score.
     """
     rows, cols = w.rows, w.cols
+    if w.bound:
+        return _best_bound_shift(w, board, shifted)
     row_seam = np.zeros(rows)  # links between row r and r + 1, wrapping round
     col_seam = np.zeros(cols)
     top = np.zeros(rows)  # border evidence if row r were the first / the last row
@@ -291,3 +316,30 @@ def best_shift(w, board, shifted):  # type: ignore[no-untyped-def]
         for c in range(cols):
             shifted[r * cols + c] = board[((r + dr) % rows) * cols + (c + dc) % cols]
     return gain_r + gain_c
+
+
+@njit(cache=True, nogil=True)
+def translate(w, board, out, dr, dc):  # type: ignore[no-untyped-def]
+    """``board`` moved up by dr rows and left by dc columns, cyclically, into ``out``."""
+    for r in range(w.rows):
+        for c in range(w.cols):
+            y, x = (r + dr) % w.rows, (c + dc) % w.cols
+            out[r * w.cols + c] = board[y * w.cols + x]
+
+
+@njit(cache=True, nogil=True)
+def _best_bound_shift(w, board, shifted):  # type: ignore[no-untyped-def]
+    """`best_shift` where cells matter by themselves: rows first, then columns, by full score."""
+    before = full_score(w, board)
+    best = before
+    moved = board.copy()
+    shifted[:] = board
+    for turn in range(2):
+        base = shifted.copy()
+        for s in range(1, w.cols if turn else w.rows):
+            translate(w, base, moved, 0 if turn else s, s if turn else 0)
+            score = full_score(w, moved)
+            if score > best + EPS:
+                best = score
+                shifted[:] = moved
+    return best - before

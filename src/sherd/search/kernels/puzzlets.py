@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from .island import bear
-from .moves import EPS, exchange, full_score, swap_gain
+from .moves import EPS, exchange, full_score, swap_gain, translate
 from .random import below, shuffle
 
 FREE = -1
@@ -230,13 +230,13 @@ def shift_all(w, t, board, cell):  # type: ignore[no-untyped-def]
         best = objective(w, t, board) + EPS
         by = 0
         for s in range(1, cols if turn else rows):
-            _translate(w, board, shifted, 0 if turn else s, s if turn else 0)
+            translate(w, board, shifted, 0 if turn else s, s if turn else 0)
             score = objective(w, t, shifted)
             if score > best:
                 best = score
                 by = s
         if by:
-            _translate(w, board, shifted, 0 if turn else by, by if turn else 0)
+            translate(w, board, shifted, 0 if turn else by, by if turn else 0)
             board[:] = shifted
             moved = True
     if moved:
@@ -244,14 +244,6 @@ def shift_all(w, t, board, cell):  # type: ignore[no-untyped-def]
             if board[c] >= 0:
                 cell[board[c]] = c
     return moved
-
-
-@njit(cache=True, nogil=True)
-def _translate(w, board, out, dr, dc):  # type: ignore[no-untyped-def]
-    for r in range(w.rows):
-        for c in range(w.cols):
-            y, x = (r + dr) % w.rows, (c + dc) % w.cols
-            out[r * w.cols + c] = board[y * w.cols + x]
 
 
 @njit(cache=True, nogil=True)

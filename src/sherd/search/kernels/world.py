@@ -22,7 +22,17 @@ class World(NamedTuple):
     """bool ``(C, 4)``: side d of cell c is the rim of the puzzle."""
     fixed: np.ndarray
     """bool ``(C,)``: cell c may not change (pinned or blocked)."""
+    barred: np.ndarray
+    """bool ``(C, n)``: piece p may not lie in cell c; ``(1, 1)`` unless ``bound``."""
+    glue: np.ndarray
+    """int32 ``(4, n)``: the piece that must lie at side d of q, -1 = any or none."""
+    tied: np.ndarray
+    """int32: pieces that are barred from some cell."""
+    big: float
+    """Nats that a broken rule costs: more than all evidence of a board together."""
     rows: int
     cols: int
     anchored: bool
     """Pins or blocked cells tie the board to its cells: it may not float or be translated."""
+    bound: bool
+    """There are barred cells or pieces that must lie side by side."""
