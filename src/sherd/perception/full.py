@@ -9,7 +9,7 @@ from ..puzzle import Puzzle
 from .evidence import Evidence
 from .mppn.decoder import DecoderModel, load_decoder
 from .mppn.discriminator import DEFAULT, DiscriminatorModel, load_discriminator
-from .neural import CANDIDATES, perceive
+from .neural import CANDIDATES, Observation, observe
 
 if TYPE_CHECKING:
     from .mppn.weights import Model
@@ -45,10 +45,23 @@ def perceive_fully(
     threads: int = 2,
 ) -> Evidence:
     """`perceive`, with the weights of `Calibration` and, given ``judges``, global evidence."""
+    seen = observe(puzzle, model, candidates=candidates, threads=threads)
+    return weigh(seen, puzzle, model, judges, threads=threads)
+
+
+def weigh(
+    seen: Observation,
+    puzzle: Puzzle,
+    model: Model,
+    judges: Judges | None = None,
+    *,
+    threads: int = 2,
+) -> Evidence:
+    """What was seen of ``puzzle`` as evidence on its grid, all kinds weighed."""
     from .whole import Whole
 
     c = model.calibration
-    evidence = perceive(puzzle, model, candidates=candidates, threads=threads)
+    evidence = seen.on(puzzle.grid)
     rows, cols = puzzle.grid or (1, puzzle.n)
     if rows * cols <= PUZZLET_CELLS:
         evidence = replace(evidence, puzzlet_weight=c.puzzlet_weight)

@@ -245,6 +245,26 @@ def _border(logits: np.ndarray, grid: tuple[int, int] | None, n: int) -> np.ndar
     return out
 
 
+@dataclass(frozen=True)
+class Observation:
+    """What the network says of fragments, whatever their grid may be: it is not told."""
+
+    pairs: Evidence
+    """Pair and 2×2 evidence."""
+    border: np.ndarray
+    """``(4, n)`` calibrated logits that a side has no neighbour."""
+    border_weight: float
+
+    def on(self, grid: tuple[int, int] | None) -> Evidence:
+        """The evidence on ``grid``, with border evidence against the share of pieces at its rims.
+
+        Scores of boards compare within one grid only. With None the share is that of a square of as
+        many pieces: boards of different grids are then held against the same chance.
+        """
+        border = self.border_weight * _border(self.border, grid, self.pairs.n)
+        return replace(self.pairs, border=border)
+
+
 def perceive(
     puzzle: Puzzle,
     model: Model,
@@ -253,12 +273,25 @@ def perceive(
     mirror: bool = True,
     threads: int = 2,
 ) -> Evidence:
-    """What the network says about ``puzzle``.
+    """What the network says about ``puzzle``; the arguments are those of `observe`."""
+    seen = observe(puzzle, model, candidates=candidates, mirror=mirror, threads=threads)
+    return seen.on(puzzle.grid)
+
+
+def observe(
+    puzzle: Puzzle,
+    model: Model,
+    *,
+    candidates: int = CANDIDATES,
+    mirror: bool = True,
+    threads: int = 2,
+) -> Observation:
+    """Let the network look at the fragments of ``puzzle``.
 
     Parameters
     ----------
     puzzle
-        Fragments of any size; the truth is not looked at.
+        Fragments of any size; neither grid nor truth are looked at.
     model
         From `load_model`.
     candidates
@@ -271,16 +304,17 @@ def perceive(
     if candidates < 1 or threads < 1:
         raise SherdError(f"candidates: {candidates}, threads: {threads}; both must be at least 1")
     source = f"mppn-{model.sha256[:8]}"
+    c = model.calibration
     if puzzle.n == 1:
         nothing = np.zeros((1, 1), dtype=np.float32)
-        return Evidence(nothing, nothing, np.zeros((4, 1), dtype=np.float32), source=source)
+        pairs = Evidence(nothing, nothing, source=source)
+        return Observation(pairs, np.zeros((4, 1), dtype=np.float32), 0.0)
     with _threads(threads), torch.inference_mode():
         logits, border, view = look(puzzle, model, candidates, mirror)
-    c = model.calibration
     side = math.sqrt(puzzle.pieces[0, ..., 0].size)
     logits /= c.pair_temperature(puzzle.gap, side)
-    return replace(
+    pairs = replace(
         from_logits(logits[0], logits[1], source=source),
-        border=c.border_weight * _border(border / c.border, puzzle.grid, puzzle.n),
         puzzlet=Puzzlets(model, view.x, view.pairs, threads),
     )
+    return Observation(pairs, border / c.border, c.border_weight)
