@@ -108,8 +108,10 @@ def tiny(seed: int = 0, **changes) -> SDN:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         net = SDN(replace(TINY, **changes)).requires_grad_(False)
-        for _ in range(20):  # batch norm gets to know pictures: pieces shall not look alike
-            net(torch.rand(24, 3, 4, 4), 1)
+        norms = [m for m in net.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+        for norm in norms:
+            norm.momentum = 1.0
+        net(torch.rand(24, 3, 4, 4), 1)  # batch norm has seen pictures: pieces do not look alike
         return net.eval()
 
 
@@ -328,7 +330,7 @@ def test_training_learns_neighbours(data, tmp_path):
     from sherd.train.loop import Clock
     from sherd.train.rivals import train
 
-    clock = Clock(1.0, 60.0, total_steps=60)
+    clock = Clock(1.0, 60.0, total_steps=40)
     train(TrainSdn, data, tmp_path, recipe, clock, device=CPU, show=lambda row: None)
     rows = [json.loads(r) for r in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     shares = [r["accuracy"] for r in rows if r["kind"] == "train"]

@@ -39,6 +39,8 @@ from .losses import Grid
 from .trainee import RivalRecipe, Step, Trainee, adamw, descend
 
 PARTS = ("both", "sdn", "dqn")
+DONE = 0.99
+"""Progress with which a part is over: the clock of a run may end a moment before its recipe."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Sd2rlRecipe(RivalRecipe):
     """Everything that a run depends on beside its pictures."""
 
     net: SdnConfig = field(default_factory=SdnConfig)
-    agent: AgentRecipe = field(default_factory=lambda: AgentRecipe(eval_s=120.0))
+    agent: AgentRecipe = field(default_factory=lambda: AgentRecipe(eval_s=120.0, reserve_s=20.0))
     """Of the DQN; of its fields only those count that a DQN has."""
     share: float = 0.75
     """Of the time that the Siamese networks get; the DQN gets the rest."""
@@ -218,16 +220,22 @@ def _trained(out: Path, total_minutes: float | None, total_steps: int) -> bool:
     if total_steps:
         return int(meta["step"]) >= total_steps
     total = meta["total_minutes"] if total_minutes is None else total_minutes
-    return float(meta["used_s"]) >= 60.0 * float(total) - 1.0
+    return float(meta["used_s"]) >= DONE * 60.0 * float(total)
 
 
 def train_dqn(
     data: Path, out: Path, recipe: Sd2rlRecipe, clock: Clock, *, device: torch.device,
-    show: Show = print_row,
+    fit: bool = False, show: Show = print_row,
 ) -> agent.Run:  # fmt: skip
-    """The second part: needs the Siamese networks in ``out``. Leaves ``sd2rl.safetensors``."""
+    """The second part: needs the Siamese networks in ``out``. Leaves ``sd2rl.safetensors``.
+
+    ``fit``: the recipe is as long as this run, less what perception takes.
+    """
     sdn = load_rival("sdn", SdnConfig, SDN, out / "sdn")
     sets = _evidence(data, out, recipe, device)
+    if fit:
+        spent = time.monotonic() - clock.started + clock.reserve_s
+        clock.total_minutes = max(0.01, clock.run_minutes - spent / 60.0)
     run = agent.train(sets, out, recipe.agent, clock, device=device, dqn=True, show=show)
     found = load_dqn(out / "dqn")
     about = {"card": dict(found.card), "sdn": sdn.sha256}
@@ -262,17 +270,13 @@ def run_training(
             fit=total_minutes is None, show=show,
         )  # fmt: skip
         left = minutes - (time.monotonic() - started) / 60.0
-        if part == "sdn" or clock.progress < 1.0 or left * 60.0 <= 2.0 * recipe.agent.reserve_s:
+        if part == "sdn" or clock.progress < DONE or left * 60.0 <= 2.0 * recipe.agent.reserve_s:
             return run
-    left = minutes - (time.monotonic() - started) / 60.0
-    if total_minutes is None:
-        length = max(0.01, left - recipe.agent.reserve_s / 60.0)
-    else:
-        length = (1.0 - share if part == "both" else 1.0) * total_minutes
-    clock = Clock(
-        length, left, total_steps, steps, recipe.agent.reserve_s, started=time.monotonic()
-    )
-    return train_dqn(data, out, recipe, clock, device=chosen, show=show)
+    whole = minutes if total_minutes is None else total_minutes
+    length = whole if part == "dqn" else (1.0 - share) * whole
+    clock = Clock(length, minutes, total_steps, steps, recipe.agent.reserve_s, started=started)
+    fit = total_minutes is None
+    return train_dqn(data, out, recipe, clock, device=chosen, fit=fit, show=show)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
