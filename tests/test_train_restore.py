@@ -231,3 +231,21 @@ def test_the_mix_is_what_it_is_for():
     assert sum(e.weight for e in MIX if (e.rows, e.piece) == ((5, 5), (96,))) == total / 2
     assert all(min(e.gap) > 0 for e in MIX)
     assert max(g for e in MIX for g in e.gap) == 48
+
+
+def test_start_takes_trained_networks_to_another_mppn(data, tmp_path):  # noqa: F811
+    first = run(data, tmp_path / "first", 1, 1)
+    still = replace(RECIPE, lr=1e-12, judge_lr=1e-12)
+    clock = Clock(1.0, 60.0, total_steps=1, run_steps=1)
+    model = Model(tiny_net(), Calibration(), {}, "e" * 64)
+    after = train(
+        data, tmp_path / "next", model, still, clock, device=CPU, start=tmp_path / "first"
+    )
+    shadows = (first.makers.shadow, after.makers.shadow), (first.judges.shadow, after.judges.shadow)
+    for before, now in shadows:
+        for a, b in zip(before.parameters(), now.parameters(), strict=True):
+            assert torch.allclose(a, b, atol=2e-3)  # shipped in 16 bits
+    assert load_decoder(tmp_path / "next").mppn == "e" * 64
+    other = replace(RECIPE, decoder=replace(SMALL, quarter=16))
+    with pytest.raises(SherdError, match="other sizes"):
+        train(data, tmp_path / "no", model, other, clock, device=CPU, start=tmp_path / "first")

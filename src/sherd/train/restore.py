@@ -233,6 +233,19 @@ class Trainer:
             self.calibration, card,
         )  # fmt: skip
 
+    def begin_with(self, folder: Path) -> None:
+        """Start from trained networks, which may belong to another MPPN."""
+        nets = (
+            load_decoder(folder / "decoder").net,
+            load_discriminator(folder / "discriminator").net,
+        )
+        if nets[0].cfg != self.recipe.decoder or nets[1].cfg != self.recipe.discriminator:
+            raise SherdError(f"{folder}: its networks have other sizes; give them in --config")
+        sides: tuple[Side[Any], ...] = (self.makers, self.judges)
+        for side, net in zip(sides, nets, strict=True):
+            side.net.load_state_dict(net.state_dict())
+            side.average.copy_from(side.net)
+
     def resume(self, folder: Path, clock: Clock) -> None:
         """Go on from the checkpoint in ``folder``."""
         tensors, meta = load_shards(folder, "resume")
@@ -258,7 +271,7 @@ class Trainer:
 
 def train(
     data: Path, out: Path, model: Model, recipe: Recipe, clock: Clock, *, device: torch.device,
-    resume: Path | None = None, show: Show = print_row,
+    resume: Path | None = None, start: Path | None = None, show: Show = print_row,
 ) -> Trainer:  # fmt: skip
     """Train until the clock says stop. Leaves a checkpoint, the networks and metrics in ``out``."""
     if not clock.started:
@@ -274,6 +287,8 @@ def train(
         run = Trainer(recipe, model, store, device, out, show)
         if resume is not None:
             run.resume(resume, clock)
+        elif start is not None:
+            run.begin_with(start)
         cells = val_boards(val, CELLS, recipe.val_images, device)
         clock.begin()
         counts = {
@@ -333,8 +348,8 @@ def _loop(run: Trainer, clock: Clock, cells: list[tuple[Cell, list[Boards]]]) ->
 def run_training(
     data: Path, out: Path, *, weights: Path | None = None, minutes: float = 9.0,
     total_minutes: float = 18.0, steps: int = 0, total_steps: int = 0,
-    resume: Path | None = None, config: Path | None = None, device: str = "auto",
-    show: Show = print_row,
+    resume: Path | None = None, start: Path | None = None, config: Path | None = None,
+    device: str = "auto", show: Show = print_row,
 ) -> Trainer:  # fmt: skip
     """A run as a command line asks for it (see `main` for the options)."""
     started = time.monotonic()
@@ -344,7 +359,9 @@ def run_training(
     where = pick_device(device)
     model = load_model(weights)
     clock = Clock(total_minutes, minutes, total_steps, steps, recipe.reserve_s, started=started)
-    return train(data, out, model, recipe, clock, device=where, resume=resume, show=show)
+    return train(
+        data, out, model, recipe, clock, device=where, resume=resume, start=start, show=show
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -358,6 +375,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--steps", type=int, default=0, help="of this run, if fewer than fit")
     p.add_argument("--total-steps", type=int, default=0, help="schedule by steps, not minutes")
     p.add_argument("--resume", type=Path, help="folder of a checkpoint (default: --out's own)")
+    p.add_argument("--start", type=Path, help="folder of a decoder and discriminator to begin with")
     p.add_argument("--config", type=Path, help="TOML that overrides the recipe")
     p.add_argument("--device", default="auto", help="auto, cpu or cuda")
     try:

@@ -36,7 +36,10 @@ class Recipe:
 
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     discriminator: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
-    augment: Augment = field(default_factory=lambda: Augment(noise=0.05, blur=0.05))
+    augment: Augment = field(
+        default_factory=lambda: Augment(full=0.85, upscale=1.4, noise=0.05, blur=0.05)
+    )
+    """Mostly whole pictures: the discriminator judges these, and knows a picture by its rim."""
     mix: tuple[Entry, ...] = MIX
     seed: int = 0
     lr: float = 1e-3
@@ -58,7 +61,7 @@ class Recipe:
     """Pieces of 64 px in a step; larger ones count more."""
     most: int = 2600
     """Most pieces in a step."""
-    judged: int = 500
+    judged: int = 650
     """Most cells in a step whose boards the discriminator sees."""
     blend_weight: float = 1.0
     gap_weight: float = 1.0
