@@ -12,10 +12,26 @@ from hypothesis import strategies as st
 from skimage import data
 
 from sherd import Geometry, Puzzle, Result, SherdError, cut, make_solver
+from sherd.cli.train_rivals import RIVALS
+from sherd.perception.rivals.weights import shipped
 from sherd.puzzle import EMPTY, check_board, identity_board
 from sherd.solvers import SYSTEMS, Callbacks, MaxRounds, Solver, solver_class
 
-systems = pytest.mark.parametrize("system", list(SYSTEMS))
+systems = pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param(
+            name,
+            marks=pytest.mark.skipif(
+                name in RIVALS and not shipped(name), reason=f"no weights of {name} are here yet"
+            ),
+        )
+        for name in SYSTEMS
+    ],
+)
+
+FALLIBLE = {"deepzzle", "sd2rl"}
+"""Systems that see pieces as a whole, not their edges: no puzzle is easy for them."""
 
 
 def picture(kind: str, seed: int) -> np.ndarray:
@@ -97,6 +113,10 @@ def test_any_puzzle_gets_a_valid_board(system: str, puzzle: Puzzle, seed: int) -
 @pytest.mark.parametrize("grid", [(1, 1), (1, 6), (6, 1), (2, 2)])
 def test_thin_and_tiny_grids(system: str, grid: tuple[int, int]) -> None:
     puzzle = cut(picture("photo", 1), Geometry(grid, (9, 12))).puzzle
+    if solver_class(system).cannot(grid) is not None:
+        with pytest.raises(SherdError, match=f"{system}: the grid is {grid[0]}x{grid[1]}"):
+            make_solver(system).solve(puzzle)
+        return
     check(make_solver(system).solve(puzzle, stop=MaxRounds(3)), puzzle)
 
 
@@ -138,6 +158,9 @@ def test_an_easy_puzzle_is_solved(system: str) -> None:
     image = np.asarray(data.astronaut())[:240, :320]
     puzzle = cut(image, Geometry((3, 4), (80, 80))).puzzle.shuffled(np.random.default_rng(1))
     result = make_solver(system).solve(puzzle, stop=MaxRounds(30), seed=0)
+    if system in FALLIBLE:
+        check(result, puzzle)
+        return
     assert np.array_equal(result.board, puzzle.truth)
 
 

@@ -11,12 +11,19 @@ SYSTEMS: dict[str, str] = {
     "greedy": "sherd.solvers.greedy:Greedy",
     "tabu": "sherd.solvers.tabu:Tabu",
     "ga": "sherd.solvers.ga:GA",
+    "deepzzle": "sherd.solvers.deepzzle:Deepzzle",
+    "inpaint-gan": "sherd.solvers.inpaint_gan:InpaintGan",
+    "pdn-ga": "sherd.solvers.pdn_ga:PdnGa",
+    "sd2rl": "sherd.solvers.sd2rl:Sd2rl",
     "erl-mpp": "sherd.solvers.erl_mpp:ErlMpp",
     "evolve": "sherd.solvers.evolve:Evolve",
     "sherd": "sherd.solvers.sherd:Sherd",
 }
 
-ABLATIONS: dict[str, str] = {"mppn-dqn": "sherd.solvers.erl_mpp:MppnDqn"}
+ABLATIONS: dict[str, str] = {
+    "mppn-dqn": "sherd.solvers.erl_mpp:MppnDqn",
+    "sdn-evorl": "sherd.solvers.sd2rl:SdnEvoRl",
+}
 """Systems with a part taken out, to measure what it adds. They can be asked for by name, but are
 not offered, and need not solve anything."""
 
