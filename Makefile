@@ -3,18 +3,29 @@ export SHERD_DATA
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo studio test check browser bench clean
 
 demo: .venv/stamp
 	$(BIN)/sherd demo --out out/demo
 
-test: check
+studio: .venv/stamp
+	$(BIN)/sherd studio
+
+test: check browser
 	$(BIN)/python -m pytest -n 2
 
 check: .venv/stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The tests of the studio's page need a browser; without one they are skipped.
+browser:
+	@command -v chromium >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium \
+	      >/dev/null; } || \
+	  echo "no chromium: the tests of the studio's page are skipped" >&2
 
 bench: .venv/stamp
 	$(BIN)/python benchmarks/search.py

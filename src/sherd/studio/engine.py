@@ -16,6 +16,7 @@ from ..errors import SherdError
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..fragments import Reassembly
     from ..puzzle import Puzzle
     from ..solvers import Callbacks
 
@@ -28,6 +29,7 @@ ROUND_SECONDS = 0.25
 
 def warm(system: str) -> None:
     """Load what solving needs, so that the first job does not wait for it."""
+    from .. import fragments, perception, search  # noqa: F401
     from ..solvers import make_solver
 
     make_solver(system)
@@ -50,32 +52,42 @@ def solve(
     system: str,
     send: Send,
 ) -> dict[str, Any]:
-    """Put the fragments in ``folder`` together, honouring the pins of ``table``.
+    """Put the fragments in ``folder`` together, honouring what ``table`` and ``known`` say.
 
-    ``send`` hears of stages, boards and rounds. Returns board, confidence, gap, alternatives,
-    notes and seconds.
+    ``send`` hears of stages, notes, boards and rounds. Returns board, confidence, gap,
+    alternatives, notes and seconds.
     """
     import numpy as np
 
-    from ..solvers import make_solver
+    from ..fragments import solve as reassemble
+    from ..puzzle import Knowledge
 
     began = time.perf_counter()
-    puzzle = _puzzle(folder, names, grid, gap)
-    start = np.array(table["board"]) if go_on and table["board"] is not None else None
-    if grid is None and start is not None:
-        puzzle = replace(puzzle, grid=start.shape)
-    puzzle = replace(
-        puzzle,
+    puzzle = _puzzle(folder, names, gap)
+    if grid is not None:
+        cells = frozenset((r, c) for r, c in blocked)
+        puzzle = replace(puzzle, grid=(grid[0], grid[1]), blocked=cells)
+    knowledge = Knowledge.from_entries(known, names) | Knowledge(
         pins={p: (r, c) for p, r, c in table["pins"]},
-        blocked=frozenset((r, c) for r, c in blocked),
+        not_in=frozenset((p, (r, c)) for p, r, c in table["forbidden"]),
     )
-    result = make_solver(system).solve(puzzle, callbacks=_watch(send))
+    result = reassemble(
+        puzzle,
+        knowledge=knowledge,
+        start=np.array(table["board"]) if go_on and table["board"] is not None else None,
+        system=system,
+        callbacks=_watch(send),
+    )
     return {
         "board": result.board.tolist(),
         "confidence": [[round(float(v), 4) for v in row] for row in result.confidence],
-        "gap": puzzle.gap,
-        "alternatives": [],
-        "notes": [],
+        "gap": result.puzzle.gap,
+        "alternatives": [
+            {"board": a.board.tolist(), "odds": round(float(a.odds), 4)}
+            for a in result.alternatives
+            if a.board.shape == result.board.shape
+        ],
+        "notes": list(result.notes),
         "seconds": round(time.perf_counter() - began, 3),
     }
 
@@ -107,19 +119,20 @@ def _watch(send: Send) -> Callbacks:
     return Watch()
 
 
-def _puzzle(folder: Path, names: list[str], grid: list[int] | None, gap: int | None) -> Puzzle:
-    """The fragments in the order of ``names``, without truth and pins: the table has those."""
+def _puzzle(folder: Path, names: list[str], gap: int | None) -> Puzzle:
+    """The fragments in the order of ``names``, and nothing else that their folder knows."""
     import numpy as np
 
     from ..data.folder import read_puzzle
+    from ..puzzle import Puzzle
 
     read = read_puzzle(folder)
     here = {name: k for k, name in enumerate(read.names or ())}
     if set(here) != set(names):
         raise SherdError("The fragments of this job are not what they were; upload them again.")
-    puzzle = replace(read, truth=None, pins={}, blocked=frozenset(), grid=None, gap=gap)
-    puzzle = puzzle.reordered(np.array([here[name] for name in names]))
-    return puzzle if grid is None else replace(puzzle, grid=(grid[0], grid[1]))
+    order = np.array([here[name] for name in names])
+    mask = None if read.mask is None else read.mask[order]
+    return Puzzle(read.pieces[order], gap=gap, mask=mask, names=tuple(names))
 
 
 # ------------------------------------------------------------------------ what people take home
@@ -145,29 +158,50 @@ def make(
         elif what == "layout.csv":
             part.write_text(layout_csv(names, table), "utf-8")
         else:
-            _draw(what, _puzzle(folder, names, None, gap), table, part)
+            from ..pictures import save_picture
+
+            result = _result(_puzzle(folder, names, gap), table, alternatives)
+            save_picture(result.restored() if what == "restored.png" else result.image(), part)
         part.replace(to)
     finally:
         part.unlink(missing_ok=True)
 
 
-def _draw(what: str, puzzle: Puzzle, table: dict[str, Any], to: Path) -> None:
+def _result(
+    puzzle: Puzzle, table: dict[str, Any], alternatives: list[dict[str, Any]]
+) -> Reassembly:
+    """The board of ``table`` as a result. What a person pinned is certain, what nobody judged
+    counts as 0."""
     import numpy as np
 
-    from ..pictures import render_board, save_picture
+    from ..fragments import Alternative, Reassembly
 
     board = np.array(table["board"])
-    drawn = render_board(puzzle, board)
-    if what == "restored.png":
-        from ..perception.restore import restore
-        from ..search.evolution import default_threads
-
-        drawn = restore(puzzle, board, under=drawn, threads=default_threads())
-    save_picture(drawn, to)
+    sure = np.zeros(board.shape)
+    if table["confidence"] is not None:
+        sure = np.array([[v or 0.0 for v in row] for row in table["confidence"]], dtype=float)
+    for _, r, c in table["pins"]:
+        sure[r, c] = 1.0
+    others = [np.array(a["board"]) for a in alternatives]
+    return Reassembly(
+        board=board,
+        score=float("nan"),
+        confidence=sure,
+        evidence=None,
+        system="studio",
+        seed=0,
+        timings={"total": 0.0},
+        puzzle=replace(puzzle, grid=board.shape),
+        alternatives=tuple(
+            Alternative(other, float("nan"), other != board, a["odds"])
+            for other, a in zip(others, alternatives, strict=True)
+            if other.shape == board.shape
+        ),
+    )
 
 
 def layout_json(title: str, names: list[str], gap: int | None, table: dict[str, Any]) -> str:
-    """The layout as JSON: the entries of ``result.json`` that a layout has."""
+    """The layout with the entries of ``result.json`` that it has; null = not judged."""
     board = table["board"]
     placed = {p for row in board for p in row}
     entries = {
@@ -186,26 +220,19 @@ def layout_json(title: str, names: list[str], gap: int | None, table: dict[str, 
 
 
 def layout_csv(names: list[str], table: dict[str, Any]) -> str:
-    """The layout as a table for spreadsheets: a line per fragment, rows and columns from 1."""
+    """The layout as a table: a line per fragment, rows and columns from 0 as in all files."""
     pinned = {p for p, _, _ in table["pins"]}
-    sure = table["confidence"]
+    at = {p: (r, c) for r, row in enumerate(table["board"]) for c, p in enumerate(row) if p >= 0}
     out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(["file", "row", "column", "confidence", "pinned"])
-    placed = set()
-    for r, row in enumerate(table["board"]):
-        for c, p in enumerate(row):
-            if p < 0:
-                continue
-            placed.add(p)
-            value = None if sure is None else sure[r][c]
-            writer.writerow([_cell(names[p]), r + 1, c + 1, value, "yes" if p in pinned else "no"])
+    lines = csv.writer(out, lineterminator="\n")
+    lines.writerow(["piece", "row", "column", "confidence", "pinned"])
     for k, name in enumerate(names):
-        if k not in placed:
-            writer.writerow([_cell(name), "", "", "", "no"])
+        r, c = at.get(k, ("", ""))
+        sure = table["confidence"][r][c] if k in at and table["confidence"] is not None else None
+        lines.writerow([_plain(name), r, c, sure, "yes" if k in pinned else "no"])
     return out.getvalue()
 
 
-def _cell(text: str) -> str:
+def _plain(text: str) -> str:
     """``text`` so that no spreadsheet takes it for a formula."""
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
