@@ -6,7 +6,7 @@ art5 (5×5 pieces of 96 px, 12 px missing, jitter 3). Each puzzle is perceived o
 searches it with the evidence that it names, weighed as the calibration says. A wrong board is
 perception-limited if by the row's own objective it scores at least as high as the true one. Seconds
 are perception and search together; what a row does not use of perception (the border head, say) is
-not taken off.
+not taken off. What the networks answered is kept from row to row: later rows pay less for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sherd.puzzle import Puzzle, Scores, score_puzzle
 
 @dataclass
 class Row:
-    """One kind of evidence more than the row above."""
+    """What one choice of evidence gives."""
 
     name: str
     scores: list[Scores] = field(default_factory=list)
@@ -54,6 +54,17 @@ class Row:
         )
 
 
+KINDS = (
+    "pairs",
+    "pairs+2x2",
+    "pairs+E_g",
+    "pairs+2x2+E_g",
+    "pairs+border",
+    "pairs+border+2x2",
+    "pairs+border+E_g",
+    "pairs+border+2x2+E_g",
+)
+"""The last is what the default system uses."""
 HEAD = f"{'evidence':24s}  Perfect  Absolute  Neighbor  perception  search  s/puzzle"
 
 
@@ -93,32 +104,35 @@ def run(args: argparse.Namespace) -> list[Row]:
         c = replace(c, puzzlet_weight=args.puzzlet_weight)
     if args.board_weight is not None:
         c = replace(c, board_weight=args.board_weight)
-    pairs, border = Row("pairs"), Row("pairs+border")
-    two, whole = Row("pairs+border+2x2"), Row("pairs+border+2x2+E_g")
-    if not c.puzzlet_weight:
-        two.missing = "the calibration gives 2x2 evidence no weight (python -m sherd.train.weigh)"
-    if judges is None:
-        whole.missing = "no discriminator: src/sherd/weights/discriminator.json is not there"
-    elif not c.board_weight:
-        whole.missing = "the calibration gives E_g no weight (python -m sherd.train.weigh)"
-    rows = [pairs, border, two, whole]
+    rows = [Row(name) for name in KINDS]
+    for row in rows:
+        if "2x2" in row.name and not c.puzzlet_weight:
+            row.missing = "the calibration gives 2x2 evidence no weight (sherd.train.weigh)"
+        if "E_g" in row.name and judges is None:
+            row.missing = "no discriminator: src/sherd/weights/discriminator.json is not there"
+        elif "E_g" in row.name and not c.board_weight:
+            row.missing = "the calibration gives E_g no weight (sherd.train.weigh)"
 
     def measure(puzzle: Puzzle, into: list[Row]) -> None:
-        pairs, border, two, whole = into
         start = time.perf_counter()
-        evidence = perceive(puzzle, model, threads=threads)
+        looked = perceive(puzzle, model, threads=threads)
         seen = time.perf_counter() - start
-        solve(pairs, replace(evidence, border=None), puzzle, args.seed, seen)
-        solve(border, evidence, puzzle, args.seed, seen)
-        evidence = replace(evidence, puzzlet_weight=c.puzzlet_weight)
-        if not two.missing:
-            solve(two, evidence, puzzle, args.seed, seen)
-        if judges is not None and not whole.missing:
+        board, made = None, 0.0
+        if judges is not None and c.board_weight:
             start = time.perf_counter()
             board = Whole(puzzle, model, judges.decoder, judges.discriminator, threads=threads)
-            seen += time.perf_counter() - start
-            evidence = replace(evidence, board=board, board_weight=c.board_weight)
-            solve(whole, evidence, puzzle, args.seed, seen)
+            made = time.perf_counter() - start
+        for row in into:
+            if row.missing:
+                continue
+            evidence = looked if "border" in row.name else replace(looked, border=None)
+            if "2x2" in row.name:
+                evidence = replace(evidence, puzzlet_weight=c.puzzlet_weight)
+            before = seen
+            if "E_g" in row.name:
+                evidence = replace(evidence, board=board, board_weight=c.board_weight)
+                before += made
+            solve(row, evidence, puzzle, args.seed, before)
 
     for number, puzzle in enumerate(puzzles(args)):
         if not number:  # kernels compile outside the clock
@@ -148,13 +162,15 @@ def main() -> None:
     print(HEAD)
     for row in rows:
         print(row.line())
-    first = done[0].share("perception")
-    for row in done[1:]:
-        print(
-            f"perception-limited share: {first:.1f} % with pairs, "
-            f"{row.share('perception'):.1f} % with {row.name} "
-            f"({row.share('perception') - first:+.1f})"
-        )
+    share = {row.name: row.share("perception") for row in done}
+    for base in ("pairs", "pairs+border"):
+        for name in dict.fromkeys((f"{base}+2x2+E_g", "pairs+border+2x2+E_g")):
+            if share.get(base) and name in share:
+                fall = 100.0 * (1.0 - share[name] / share[base])
+                print(
+                    f"perception-limited: {share[base]:.1f} % with {base}, {share[name]:.1f} % "
+                    f"with {name}: {fall:.0f} % fewer"
+                )
 
 
 if __name__ == "__main__":

@@ -60,14 +60,30 @@ def test_the_command_prints_every_row(
     ablation.main()
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "art5 val, 3 puzzles, seed 0"
-    assert [line.split()[0] for line in out[2:6]] == [
-        "pairs",
-        "pairs+border",
-        "pairs+border+2x2",
-        "pairs+border+2x2+E_g",
-    ]
+    assert [line.split()[0] for line in out[2 : 2 + len(ablation.KINDS)]] == list(ablation.KINDS)
     assert out[2].split()[1:4] == ["100.0", "100.0", "100.0"]
-    assert "perception-limited share: 0.0 % with pairs" in out[6]
+
+
+def test_the_last_lines_say_how_many_fewer_are_lost(
+    ablation: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    score = ablation.Scores(*[1.0] * len(ablation.Scores.__dataclass_fields__))
+
+    def run(args: object) -> list[object]:
+        lost = {"pairs": 4, "pairs+border": 2, "pairs+2x2+E_g": 3, "pairs+border+2x2+E_g": 1}
+        return [
+            ablation.Row(name, [score] * 4, ["perception"] * k + [None] * (4 - k), [0.0] * 4)
+            for name, k in lost.items()
+        ]
+
+    monkeypatch.setattr(ablation, "run", run)
+    monkeypatch.setattr(sys, "argv", ["ablation.py"])
+    ablation.main()
+    out = capsys.readouterr().out
+    assert "100.0 % with pairs, 75.0 % with pairs+2x2+E_g: 25 % fewer" in out
+    assert out.count("50.0 % with pairs+border, 25.0 % with pairs+border+2x2+E_g: 50 % fewer") == 1
 
 
 def test_missing_data_is_one_line(
