@@ -329,7 +329,7 @@ def test_a_resumed_run_ends_as_one_that_was_not_interrupted(data, tmp_path):
 
 def test_training_learns_positions(data, tmp_path):
     """Pictures that are always cut alike are learned by heart."""
-    net = DeepzzleConfig(side=32, widths=(8, 12, 16, 24, 32), dense=48, factor=12)
+    net = DeepzzleConfig(side=32, widths=(8, 12, 16, 24, 32), dense=48, factor=12, dropout=0.0)
     mix = (Entry(1.0, (3, 3), (3, 3), (24,), (2,), art=0.0),)
     recipe = replace(RECIPE, net=net, mix=mix, lr=1e-2, budget=60.0, most=60, log_every=10)
     run(data, tmp_path, total=80, recipe=recipe)

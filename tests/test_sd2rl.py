@@ -321,8 +321,9 @@ def test_a_resumed_run_ends_as_one_that_was_not_interrupted(data, tmp_path, conf
 
 def test_training_learns_neighbours(data, tmp_path):
     """Pictures that are always cut alike are learned by heart."""
+    net = replace(TINY, widths=(8, 8, 8, 12, 12, 16, 16), head=32, embed=24, hidden=24, dropout=0.0)
     recipe = Sd2rlRecipe(
-        net=replace(TINY, widths=(8, 8, 8, 12, 12, 16, 16), head=32, embed=24, hidden=24),
+        net=net,
         mix=(Entry(1.0, (3, 3), (3, 3), (24,), (2,), art=0.0),), budget=60.0, most=60, parts=1,
         augment=Augment(full=1.0, turn=0.0, colour=0.0, noise=0.0, blur=0.0), lr=1e-2,
         val_images=1, workers=1, log_every=10, reserve_s=0.0,

@@ -49,8 +49,10 @@ class DeepzzleRecipe(RivalRecipe):
 
     net: DeepzzleConfig = field(default_factory=DeepzzleConfig)
     mix: tuple[Entry, ...] = MIX
-    # where things lie in a picture is the signal: it is not turned, and rarely enlarged
-    augment: Augment = field(default_factory=lambda: Augment(full=0.7, turn=0.0))
+    # what lies above what is the signal: pictures are not turned. Parts of them make it harder to
+    # learn pictures by heart
+    augment: Augment = field(default_factory=lambda: Augment(full=0.4, turn=0.0))
+    weight_decay: float = 0.05
     budget: float = 2000.0
     most: int = 2000
     parts: int = 4

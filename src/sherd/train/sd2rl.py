@@ -53,6 +53,7 @@ class Sd2rlRecipe(RivalRecipe):
     share: float = 0.75
     """Of the time that the Siamese networks get; the DQN gets the rest."""
     lr: float = 1.5e-3
+    weight_decay: float = 0.05
     budget: float = 2000.0
     most: int = 2400
     parts: int = 4

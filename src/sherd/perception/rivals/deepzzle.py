@@ -41,6 +41,8 @@ class DeepzzleConfig:
     dense: int = 512
     factor: int = 48
     """Figures per fragment that enter the Kronecker product."""
+    dropout: float = 0.3
+    """Share of the dense layer's figures that are left out in training."""
 
     def __post_init__(self) -> None:
         if self.side < 32 or self.side % 32:
@@ -49,6 +51,8 @@ class DeepzzleConfig:
             raise SherdError(f"widths: {self.widths}; expected 5 numbers of at least 1")
         if self.dense < 1 or self.factor < 1:
             raise SherdError(f"dense {self.dense}, factor {self.factor}; expected at least 1")
+        if not 0 <= self.dropout < 1:
+            raise SherdError(f"dropout: {self.dropout}; expected at least 0, below 1")
 
 
 class Deepzzle(nn.Module):
@@ -73,8 +77,8 @@ class Deepzzle(nn.Module):
 
     def encode(self, x: Tensor) -> Tensor:
         """Fragments ``(b, 3, side, side)`` in -1..1 → ``(b, factor)``."""
-        y = self.features(x).flatten(1)
-        return self.factor(F.relu(self.norm(self.dense(y))))
+        y = F.relu(self.norm(self.dense(self.features(x).flatten(1))))
+        return self.factor(F.dropout(y, self.cfg.dropout, self.training))
 
     def relate(self, first: Tensor, second: Tensor) -> Tensor:
         """``(…, k, factor)`` and ``(…, m, factor)`` → logits ``(…, k, m, classes)``.

@@ -51,6 +51,8 @@ class SdnConfig:
     """Embedding of a piece."""
     hidden: int = 256
     """Both layers after the embeddings."""
+    dropout: float = 0.2
+    """Share of the pooled figures that are left out in training, as in EfficientNet."""
     temperature: float = 1.0
     """Logits are divided by this to become evidence; fitted on validation puzzles."""
 
@@ -60,6 +62,8 @@ class SdnConfig:
         for name in ("side", "stem", "expand", "head", "embed", "hidden", "temperature"):
             if not getattr(self, name) > 0:
                 raise SherdError(f"{name}: {getattr(self, name)}; expected more than 0")
+        if not 0 <= self.dropout < 1:
+            raise SherdError(f"dropout: {self.dropout}; expected at least 0, below 1")
 
 
 def _norm(channels: int) -> nn.BatchNorm2d:
@@ -100,6 +104,7 @@ class Discriminant(nn.Module):
 
     def __init__(self, cfg: SdnConfig) -> None:
         super().__init__()
+        self.dropout = cfg.dropout
         layers: list[nn.Module] = [
             nn.Conv2d(3, cfg.stem, 3, 2, 1, bias=False), _norm(cfg.stem), nn.SiLU(),
         ]  # fmt: skip
@@ -122,7 +127,8 @@ class Discriminant(nn.Module):
 
     def encode(self, x: Tensor) -> Tensor:
         """Pieces ``(b, 3, side, side)`` in -1..1 → embeddings ``(b, embed)``."""
-        return F.silu(self.embed(self.trunk(x).mean((2, 3))))
+        pooled = F.dropout(self.trunk(x).mean((2, 3)), self.dropout, self.training)
+        return F.silu(self.embed(pooled))
 
     def compare(self, first: Tensor, second: Tensor) -> Tensor:
         """Embeddings ``(…, embed)`` of two pieces, broadcast → logits ``(…)``."""
