@@ -237,7 +237,7 @@ class _Leader:
         self.round += 1
         board = self._space.board(genome)
         score = self._evidence.full_score(board)
-        if score > self.score:
+        if score >= self.score:  # of equals the later one, which its stage prefers
             self.genome, self.score = genome.copy(), score
             self._record.board(board, score, self.round)
         self._record.round(self.round, self.score)
@@ -277,10 +277,7 @@ def evolve(
     boards = _generations(boards, by_pairs, params.pair_generations, space, params, leader, state)
     if whole and not leader.stopped:
         record.stage("puzzlets")
-        heirs = round(params.inherited * params.population)
-        boards = np.concatenate(
-            [boards[:heirs], space.random(params.population - heirs, rng)]
-        )  # fmt: skip
+        boards = heirs(boards, params, space, rng)
         if leader.round:  # an earlier leader may be better by 2×2 scores
             boards[-1] = leader.genome
         fitness = Puzzlets(scores, space)
@@ -291,6 +288,14 @@ def evolve(
     return Found(board, leader.score, confidence(pairs, board), evidence)
 
 
+def heirs(
+    boards: np.ndarray, params: PdnGaParams, space: Space, rng: np.random.Generator
+) -> np.ndarray:
+    """The second stage's first population: most are the first stage's best, the rest random."""
+    count = round(params.inherited * params.population)
+    return np.concatenate([boards[:count], space.random(params.population - count, rng)])
+
+
 def _generations(
     boards: np.ndarray, fitness: Fitness, count: int, space: Space, params: PdnGaParams,
     leader: _Leader, state: np.ndarray,
@@ -299,8 +304,10 @@ def _generations(
     rates = np.array([params.crossover, params.swaps, params.shift])
     children = np.empty((params.offspring, boards.shape[1]), dtype=np.int32)
     scores = fitness(boards)
+    fixed, loose, position = space.fixed, space.loose, space.position
+    rows, cols = space.grid
     for _ in range(count):
-        breed(boards, children, space.fixed, space.loose, space.position, *space.grid, rates, state)
+        breed(boards, children, fixed, loose, position, rows, cols, rates, state)
         every = np.concatenate([boards, children])
         values = np.concatenate([scores, fitness(children)])
         kept = survivors(values, params.population, params.decay)
