@@ -35,6 +35,7 @@ class PdnRecipe(RivalRecipe):
     net: PdnConfig = field(default_factory=PdnConfig)
     budget: float = 800.0
     lr: float = 2e-3
+    weight_decay: float = 0.05
     hard: int = 6
     """Highest-scoring wrong pairs of every side that carry half of the wrong pairs' weight."""
     quads: int = 640

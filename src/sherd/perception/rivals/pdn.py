@@ -184,9 +184,10 @@ class PairNet(_Net):
     def __init__(self, cfg: PdnConfig) -> None:
         super().__init__(cfg, cfg.pair)
         self.scores = nn.ModuleList(nn.Linear(cfg.link, 1) for _ in range(2))
-        self.place = nn.Sequential(
-            nn.Linear(5 * cfg.pair[2], cfg.hidden), nn.ReLU(), nn.Linear(cfg.hidden, 25)
-        )
+        self.place = nn.Sequential(  # dropout: pictures are few, and places are learned by heart
+            nn.Dropout(0.2), nn.Linear(5 * cfg.pair[2], cfg.hidden), nn.ReLU(),
+            nn.Dropout(0.2), nn.Linear(cfg.hidden, 25),
+        )  # fmt: skip
 
     def pairs(self, seen: Seen, direction: int, puzzles: int = 1) -> Tensor:
         """Logits ``(puzzles, n, n)``: j right of (direction 0) or below (1) i."""
