@@ -7,9 +7,11 @@ its own ``Origin``; and a name of its own that it lets point here (DNS rebinding
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,6 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY = 2**20
 """Bytes of a request that is no uploaded file."""
+DRAIN = 16 * 2**20
+DRAIN_SECONDS = 5.0
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
@@ -54,26 +58,29 @@ class Guard:
                 await send({"type": "websocket.close", "code": 1008})
             return
 
+        body = _Body(receive)
+
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
+                if message["status"] >= 400:
+                    await body.drain()
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-                if scope["path"].startswith("/api/"):
-                    headers.setdefault("cache-control", "no-store")
-                else:
-                    headers.setdefault("cache-control", "no-cache")
+                kept = "no-store" if scope["path"].startswith("/api/") else "no-cache"
+                headers.setdefault("cache-control", kept)
             await send(message)
 
-        if why is not None:
-            await _refuse(answer, 403, why)
-            return
         headers = Headers(scope=scope)
         upload = scope["method"] == "PUT" and scope["path"].endswith("/files")
-        if not upload and int(headers.get("content-length", "0") or 0) > MAX_BODY:
+        if why is not None:
+            await _refuse(answer, 403, why)
+        elif not upload and "transfer-encoding" in headers:
+            await _refuse(answer, 411, "This request must say how long it is.")
+        elif not upload and int(headers.get("content-length", "0") or 0) > MAX_BODY:
             await _refuse(answer, 413, "This request is too large.")
-            return
-        await self.app(scope, receive if upload else _counted(receive), answer)
+        else:
+            await self.app(scope, body.receive, answer)
 
     def refusal(self, scope: Scope) -> str | None:
         """Why a request is refused, None if it is not."""
@@ -110,17 +117,26 @@ class Guard:
         return address.is_loopback or not self.loopback
 
 
-def _counted(receive: Receive) -> Receive:
-    """``receive`` that breaks off a body of more than `MAX_BODY` bytes."""
-    total = 0
+class _Body:
+    """A request's body, and what of it nobody has read yet."""
 
-    async def counted() -> Message:
-        nonlocal total
-        message = await receive()
-        total += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if total > MAX_BODY else message
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._over = False
 
-    return counted
+    async def receive(self) -> Message:
+        """The next part."""
+        message = await self._receive()
+        self._over = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
+
+    async def drain(self) -> None:
+        """Read the rest of a refused body, within reason: who is still sending hears no answer."""
+        left = DRAIN
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while not self._over and left > 0:
+                    left -= len((await self.receive()).get("body", b""))
 
 
 async def _refuse(send: Send, status: int, why: str) -> None:

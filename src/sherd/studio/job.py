@@ -150,10 +150,12 @@ class Job:
         return {**entries, "past": len(self.past), "future": len(self.future)}
 
     @classmethod
-    def of(cls, entries: dict[str, Any]) -> Job:
+    def of(cls, entries: Any) -> Job:
         """From what `entries` wrote."""
-        if entries.get("format") != FORMAT or entries.get("state") not in get_args(State):
+        if not isinstance(entries, dict) or entries.get("format") != FORMAT:
             raise SherdError("job.json: is of another version")
+        if entries.get("state") not in get_args(State):
+            raise SherdError(f"job.json: state is {entries.get('state')!r}")
         grid = entries["grid"]
         return cls(
             id=entries["id"],
