@@ -35,7 +35,7 @@ limits = Limits(**words.pop("limits")) if "limits" in words else None
 ready = lambda address: print(address, flush=True)
 serve(Path(words.pop("folder")), port=0, limits=limits, on_ready=ready, **words)
 """
-SECONDS = 180.0
+SECONDS = 120.0
 """Before a test gives up; nothing here should take a tenth of it."""
 
 

@@ -23,7 +23,8 @@ LEFT["pictures"] = {"puzzle", "data"}
 LEFT["fragments"] = {*FLOW, "data", "pictures"}
 LEFT["train"] = {"puzzle", "data", "perception", "search", "agent"}
 LEFT["bench"] = {*FLOW, "data", "pictures"}
-LEFT["cli"] = LEFT["studio"] = {*FLOW, "data", "pictures", "fragments", "bench", "train"}
+LEFT["studio"] = {*FLOW, "data", "pictures", "fragments"}
+LEFT["cli"] = {*LEFT["studio"], "bench", "train", "studio"}
 FOR_TYPES_ONLY = {("pictures", "solvers")}
 """Allowed under ``if TYPE_CHECKING``, where nothing is imported at run time."""
 

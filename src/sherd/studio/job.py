@@ -46,6 +46,8 @@ class Job:
     created: float
     """Seconds since 1970, as ``changed``."""
     changed: float
+    version: int = 0
+    """Counts changes: of two views, the page shows the one with the higher number."""
     state: State = "uploading"
     message: str = ""
     """One sentence for its owner; empty when there is nothing to say."""
@@ -113,6 +115,7 @@ class Job:
         return {
             "format": FORMAT,
             **self.summary(),
+            "version": self.version,
             "size": self.size,
             "sheet": self.sheet,
             "names": self.names,
@@ -162,6 +165,7 @@ class Job:
             title=entries["title"],
             created=float(entries["created"]),
             changed=float(entries["changed"]),
+            version=entries["version"],
             state=entries["state"],
             message=entries["message"],
             names=tuple(entries["names"]),

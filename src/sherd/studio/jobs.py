@@ -208,7 +208,7 @@ class Jobs:
             except Exception:  # a full disk must not end the queue
                 log.exception("job %s", job.id)
                 job.state, job.message = "failed", "The studio could not write its files."
-                self._tell(job)
+                job.version += 1
             finally:
                 self._runs.pop(job.id, None)
                 cold = worker.killed

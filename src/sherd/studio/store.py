@@ -91,6 +91,7 @@ class Store:
         """Write ``job.json``; ``touch`` makes the job count as changed now."""
         if job.id not in self.jobs:
             return  # deleted meanwhile
+        job.version += 1
         if touch:
             job.changed = time.time()
         write_json(self.path(job) / "job.json", job.entries())

@@ -47,6 +47,7 @@ export function workPage(main, id, go) {
   }
 
   function update(next) {
+    if (job && next.version < job.version) return; // overtaken on its way
     const first = !job;
     const was = job?.state;
     const table = JSON.stringify(job?.table);
