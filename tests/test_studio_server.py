@@ -24,6 +24,7 @@ pytest.importorskip("fastapi", reason="the studio needs sherd[studio]")
 from sherd.cli.main import run
 from sherd.data.zips import Limits
 from sherd.studio import server as studio_server
+from sherd.studio.guard import Guard
 from sherd.studio.store import Store
 from studio_tools import Studio, files_of, png, puzzle_of, truth_of, until, zipped
 
@@ -392,6 +393,27 @@ def test_who_is_answered(studio: Studio, headers: dict[str, str], status: int) -
     linked = headers.get("Sec-Fetch-Mode") == "navigate"
     page = studio.ask("GET", "/", headers=headers)[0]
     assert page == (200 if site == "cross-site" and linked else status), "a link to it is fine"
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback", "ours"),
+    [
+        ("127.0.0.1:8765", True, True),
+        ("192.0.2.7", True, False),
+        ("192.0.2.7:80", False, True),
+        ("[2001:db8::1]:80", False, True),
+        ("studio.museum.example", False, True),
+        ("STUDIO.museum.example:8765", False, True),
+        ("other.museum.example", False, False),
+        ("192.0.2.7.museum.example", False, False),
+        ("[", False, False),
+    ],
+)
+def test_names_of_a_studio(host: str, loopback: bool, ours: bool) -> None:
+    async def nothing(*_: Any) -> None: ...
+
+    names = () if loopback else ("studio.museum.example",)
+    assert Guard(nothing, loopback=loopback, names=names).ours(host) == ours
 
 
 def test_the_socket_asks_for_its_origin_too(studio: Studio) -> None:

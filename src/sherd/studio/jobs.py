@@ -26,6 +26,8 @@ from .workers import Ended, Worker
 SAVE_SECONDS = 1.0
 """How often the best board of a run is written: what a crash of the machine can cost."""
 JANITOR_SECONDS = 300.0
+PRESS_SECONDS = 600.0
+"""After which the process that restores pictures, a large one, is let go."""
 TAKE_IN_SECONDS = 180.0
 MAKE_SECONDS = 600.0
 MADE = {
@@ -299,6 +301,7 @@ class Jobs:
             await asyncio.sleep(JANITOR_SECONDS)
             for job in self.store.expire():
                 self.hub.tell(job.id, {"type": "gone"})
+            self._press.rest(PRESS_SECONDS)
 
     # ------------------------------------------------------------ changes by hand
 

@@ -160,6 +160,8 @@ def serve(
 
     try:
         asyncio.run(run())
+    except KeyboardInterrupt:
+        pass  # this is how it ends
     finally:
         store.close()
         sock.close()

@@ -20,14 +20,13 @@ from typing import IO, Any
 
 from ..errors import SherdError
 from .job import BUSY, ID, Job, new_job
+from .uploads import ROOM
 
 DAY = 86400.0
 DRAFT_SECONDS = 3600.0
 """How long files wait that nobody finished uploading."""
 MAX_JOBS = 500
 MAX_DRAFTS = 64
-ROOM = 256 * 2**20
-"""Bytes of disk that must stay free."""
 
 
 def default_folder() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shutil
 import unicodedata
 from collections.abc import AsyncIterator
 from pathlib import Path, PurePosixPath
@@ -16,6 +17,8 @@ from ..errors import SherdError
 CHUNK_SECONDS = 60.0
 """How long an upload may stand still."""
 NAME_BYTES = 150
+ROOM = 256 * MiB
+"""Disk that must stay free."""
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{d}{k}" for d in ("com", "lpt") for k in range(10))}
 """What Windows takes for a device, whatever its ending."""
 
@@ -87,6 +90,8 @@ async def receive(
         raise Refused(f"{_shown(name)}: there are two files of this name; rename one.", 409)
     if len(present) >= limits.files:
         raise Refused(f"More than {limits.files} files; that is too many.", 413)
+    if shutil.disk_usage(folder).free < ROOM + (declared or 0):
+        raise Refused("The disk is full. Delete what is done first.", 507)
     room = limits.zip_bytes + limits.total_bytes - sum(p.stat().st_size for p in present)
     part = folder / f".{secrets.token_hex(8)}.part"
     size = 0

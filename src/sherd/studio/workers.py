@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,6 +33,8 @@ class Worker:
         self._lock = asyncio.Lock()
         self.killed = False
         """Whether the last end was asked for."""
+        self.used = time.monotonic()
+        """When the last request ended."""
 
     @property
     def pid(self) -> int | None:
@@ -56,6 +59,8 @@ class Worker:
                 env=os.environ.copy(),
                 start_new_session=True,  # Ctrl-C is for the server alone
             )
+            if self.killed:  # while it started
+                self._process.kill()
         return self._process
 
     async def ask(
@@ -75,6 +80,8 @@ class Worker:
             except asyncio.CancelledError:
                 self.kill()  # its answer would be taken for that to the next request
                 raise
+            finally:
+                self.used = time.monotonic()
 
     async def _ask(self, request: dict[str, Any], on_event: OnEvent | None) -> Any:
         process = await self.start()
@@ -95,6 +102,11 @@ class Worker:
             self.kill()  # a broken pipe, or half a line
         await process.wait()
         raise Ended
+
+    def rest(self, seconds: float) -> None:
+        """End the process if it has had nothing to do for so long; the next request starts it."""
+        if not self._lock.locked() and time.monotonic() - self.used > seconds:
+            self.kill()
 
     def kill(self) -> None:
         """End the process at once, whatever it does."""
