@@ -56,7 +56,7 @@ class Studio:
         """Begin, or begin again in the same folder."""
         env = {
             **os.environ,
-            "PYTHONPATH": str(SITE),
+            "PYTHONPATH": os.pathsep.join([str(SITE), os.environ.get("PYTHONPATH", "")]),
             "STUDIO_HOLD": str(self.hold),
             "OMP_NUM_THREADS": "1",
             "SHERD_THREADS": "1",

@@ -21,6 +21,9 @@ from PIL import Image
 
 pytest.importorskip("fastapi", reason="the studio needs sherd[studio]")
 
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
 from sherd.cli.main import run
 from sherd.data.zips import Limits
 from sherd.studio import server as studio_server
@@ -417,11 +420,12 @@ def test_names_of_a_studio(host: str, loopback: bool, ours: bool) -> None:
 
 
 def test_the_socket_asks_for_its_origin_too(studio: Studio) -> None:
-    key = "Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\n"
-    key += "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="
-    where = "GET /api/jobs/AAAAAAAAAAAAAAAA/live HTTP/1.1\nHost: 127.0.0.1"
-    assert b" 101 " in raw(studio, f"{where}\nOrigin: http://127.0.0.1\n{key}", b"")
-    assert b" 403 " in raw(studio, f"{where}\nOrigin: http://evil.example\n{key}", b"")
+    where = f"ws://127.0.0.1:{studio.port}/api/jobs/AAAAAAAAAAAAAAAA/live"
+    with connect(where, origin=f"http://127.0.0.1:{studio.port}") as socket:  # type: ignore[arg-type]
+        assert json.loads(socket.recv()) == {"type": "gone"}
+    for other in ("http://evil.example", "http://127.0.0.1:1"):
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(where, origin=other)  # type: ignore[arg-type]
 
 
 def test_the_page_needs_nobody_else(studio: Studio) -> None:

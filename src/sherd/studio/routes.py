@@ -291,23 +291,21 @@ async def live(socket: WebSocket, job_id: str) -> None:
     """The job as it is, then everything that happens to it."""
     jobs = jobs_of(socket)
     await socket.accept()
-    job = jobs.store.get(job_id)
-    if job is None:
-        await socket.send_json({"type": "gone"})
-        await socket.close()
-        return
     box = jobs.hub.watch(job_id)
 
     async def talk() -> None:
-        await socket.send_json({"type": "job", "job": jobs.view(job)})
+        job = jobs.store.get(job_id)
+        gone = {"type": "gone"}
+        message = gone if job is None else {"type": "job", "job": jobs.view(job)}
         while True:
-            await socket.send_json(await box.get())
+            await socket.send_json(message)
+            message = await box.get()
 
     talking = asyncio.create_task(talk())
     try:
         while True:  # nothing is expected; this is how its end is noticed
             await socket.receive_text()
-    except (WebSocketDisconnect, KeyError):
+    except (WebSocketDisconnect, KeyError):  # gone, or bytes where text was due
         pass
     finally:
         talking.cancel()

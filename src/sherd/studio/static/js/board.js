@@ -7,6 +7,8 @@ import { percent, place } from "./words.js";
 const RAMP = [[213, 94, 0], [240, 210, 66], [0, 158, 115]]; // as sherd's pictures have it
 const TRAY = 0.62; // size of a fragment in the tray
 const DOUBT = 0.5;
+const MANY = 500; // fragments that are too many to glide
+const SMALL = 36; // px below which a fragment carries no badge
 
 export class Board {
   constructor(scroller, on) {
@@ -45,6 +47,9 @@ export class Board {
       return el;
     });
     this.layer.replaceChildren(...this.pieces);
+    this.layer.classList.toggle("is-many", this.pieces.length > MANY);
+    this.layer.classList.add("is-new"); // the first time they appear, they do not come flying
+    requestAnimationFrame(() => requestAnimationFrame(() => this.layer.classList.remove("is-new")));
   }
 
   // What to show: board (rows or null), confidence, pins, forbidden, blocked, differs, gap, locked.
@@ -116,6 +121,7 @@ export class Board {
       el.classList.toggle("beside", Boolean(spot.beside));
     });
     this.ground.classList.toggle("is-laid", Boolean(this.board));
+    this.ground.classList.toggle("is-small", Math.min(cw, ch) < SMALL);
     if (this.held !== null) this.hover();
   }
 
