@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -71,13 +72,16 @@ def solve(
         pins={p: (r, c) for p, r, c in table["pins"]},
         not_in=frozenset((p, (r, c)) for p, r, c in table["forbidden"]),
     )
-    result = reassemble(
-        puzzle,
-        knowledge=knowledge,
-        start=np.array(table["board"]) if go_on and table["board"] is not None else None,
-        system=system,
-        callbacks=_watch(send),
-    )
+    try:
+        result = reassemble(
+            puzzle,
+            knowledge=knowledge,
+            start=np.array(table["board"]) if go_on and table["board"] is not None else None,
+            system=system,
+            callbacks=_watch(send),
+        )
+    except SherdError as e:
+        raise SherdError(_named(str(e), names)) from e
     return {
         "board": result.board.tolist(),
         "confidence": [[round(float(v), 4) for v in row] for row in result.confidence],
@@ -90,6 +94,16 @@ def solve(
         "notes": list(result.notes),
         "seconds": round(time.perf_counter() - began, 3),
     }
+
+
+def _named(message: str, names: list[str]) -> str:
+    """A message that speaks of files, where sherd's speaks of piece numbers."""
+
+    def name(match: re.Match[str]) -> str:
+        k = int(match[1])
+        return names[k] if k < len(names) else match[0]
+
+    return re.sub(r"\bpiece (\d+)\b", name, message)
 
 
 def _watch(send: Send) -> Callbacks:

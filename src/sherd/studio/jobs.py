@@ -315,6 +315,8 @@ class Jobs:
         """Undo or redo."""
         self.check_free(job)
         if job.undo() if back else job.redo():
+            if job.grid is not None and job.table.shape is not None:
+                job.grid = job.table.shape  # a grid that was changed by hand goes back as well
             self._save(job)
 
     def know(self, job: Job, changes: dict[str, Any]) -> None:

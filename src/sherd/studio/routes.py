@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -225,7 +225,7 @@ def _edited(job: Job, body: Edit) -> Table:
     if body.op == "choose":
         if body.alternative is None or body.alternative >= len(job.alternatives):
             raise Refused("There is no such alternative.")
-        return replace(table, board=job.alternatives[body.alternative].board, confidence=None)
+        return edits.chosen(table, job.alternatives[body.alternative].board)
     if piece is None or piece >= len(job.names):
         raise Refused("There is no such fragment.")
     if body.op in ("lift", "pin", "unpin"):

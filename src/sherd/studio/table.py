@@ -116,6 +116,13 @@ def allowed(table: Table, piece: int, cell: Cell) -> Table:
     return replace(table, forbidden=table.forbidden - {(piece, cell)})
 
 
+def chosen(table: Table, board: Rows) -> Table:
+    """Another board in place of this one; pins that it does not honour are forgotten."""
+    other = Table(board=board)
+    pins = {p: cell for p, cell in table.pins.items() if other.place(p) == cell}
+    return replace(table, board=board, confidence=None, pins=pins)
+
+
 def cleared(table: Table) -> Table:
     """No pins, nothing forbidden."""
     return replace(table, pins={}, forbidden=frozenset())

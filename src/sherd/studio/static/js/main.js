@@ -9,6 +9,7 @@ let leave = () => {};
 export function go(path) {
   if (path !== location.pathname) history.pushState(null, "", path);
   show();
+  document.getElementById("main").focus({ preventScroll: true });
 }
 
 function show() {

@@ -3,7 +3,7 @@
 import { madeOf } from "./api.js";
 import { fill, h, icon } from "./dom.js";
 import { difference, pieceImage, thumb } from "./thumb.js";
-import { clock, count, day, doubts, percent, place, verdict } from "./words.js";
+import { clock, count, day, doubts, percent, place, sentence, verdict } from "./words.js";
 
 const FILES = [
   ["picture.png", "Picture", "as the fragments lie, gaps left open"],
@@ -70,7 +70,7 @@ export class Panel {
         h("p", { class: "verdict" }, words, doubt ? ` ${doubt}` : ""),
         busy ? h("div", { class: "pulse", "aria-hidden": "true" }) : null,
         h("div", { class: "row" }, buttons),
-        job.notes.length && !busy ? h("ul", { class: "notes" }, job.notes.slice(0, 6).map((n) => h("li", {}, n))) : null,
+        job.notes.length && !busy ? h("ul", { class: "notes" }, job.notes.slice(0, 6).map((n) => h("li", {}, sentence(n)))) : null,
       ];
     });
     this.tick();

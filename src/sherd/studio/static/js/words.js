@@ -15,6 +15,8 @@ const STAGES = {
 
 export const stage = (name) => STAGES[name] ?? `${name[0].toUpperCase()}${name.slice(1)}`;
 
+export const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+
 export const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
 export const percent = (share) => `${Math.round(100 * share)} %`;
@@ -61,7 +63,7 @@ export function verdict(job, told) {
     case "ready":
       return [count(n, "fragment"), "They lie here as they came. Say what you know, or just begin."];
     case "waiting":
-      if (!job.ahead) return ["Waiting", "It is its turn now."];
+      if (!job.ahead) return ["Waiting", "It comes next."];
       return ["Waiting", `${count(job.ahead, "puzzle")} before this one.`];
     case "running":
       return ["Putting it together", `${stage(told?.stage ?? "start")}.`];
@@ -76,7 +78,7 @@ export function verdict(job, told) {
     case "interrupted":
       return ["Interrupted", `${job.message} Nothing is lost; begin again when you like.`];
     default:
-      return ["It did not work", job.message];
+      return ["It did not work", sentence(job.message)];
   }
 }
 
