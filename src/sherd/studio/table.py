@@ -120,7 +120,7 @@ def chosen(table: Table, board: Rows) -> Table:
     """Another board in place of this one; pins that it does not honour are forgotten."""
     other = Table(board=board)
     pins = {p: cell for p, cell in table.pins.items() if other.place(p) == cell}
-    return replace(table, board=board, confidence=None, pins=pins)
+    return replace(_laid(table, [list(row) for row in board]), pins=pins)
 
 
 def cleared(table: Table) -> Table:
@@ -144,7 +144,9 @@ def _laid(table: Table, board: list[list[int]]) -> Table:
     """The table with another board; where it differs, nobody has judged it."""
     rows = tuple(tuple(row) for row in board)
     sure = table.confidence
-    if sure is not None and table.board is not None:
+    if table.shape != (len(rows), len(rows[0])):
+        sure = None
+    elif sure is not None and table.board is not None:
         sure = tuple(
             tuple(s if new == old else None for s, new, old in zip(*three, strict=True))
             for three in zip(sure, rows, table.board, strict=True)

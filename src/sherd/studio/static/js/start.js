@@ -5,6 +5,8 @@ import { banner, h, say } from "./dom.js";
 import { chosen, dropped, send, sorted } from "./intake.js";
 import { STATES, count, when } from "./words.js";
 
+const HERE = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+
 export function startPage(main, go) {
   document.title = "sherd studio";
   const stop = new AbortController();
@@ -29,7 +31,7 @@ export function startPage(main, go) {
       h("h1", {}, "Put a broken picture back together"),
       h("p", { class: "lead" },
         "Drop a folder or a zip with photographs of the fragments anywhere on this page. ",
-        "Nothing leaves this computer."),
+        `Nothing leaves ${HERE ? "this computer" : "the computer that runs the studio"}.`),
       h("div", { class: "row" },
         h("button", { class: "primary", id: "pick-folder", onclick: () => folder.click() }, "Choose a folder"),
         h("button", { id: "pick-files", onclick: () => files.click() }, "Choose files or a zip")),

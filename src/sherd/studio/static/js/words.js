@@ -15,7 +15,11 @@ const STAGES = {
 
 export const stage = (name) => STAGES[name] ?? `${name[0].toUpperCase()}${name.slice(1)}`;
 
-export const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+// A line of sherd's as a sentence; a file name at its beginning stays what it is.
+export function sentence(text) {
+  const whole = /[.!?]$/.test(text) ? text : `${text}.`;
+  return /^[a-z]+[ ,:;]/.test(whole) ? whole.charAt(0).toUpperCase() + whole.slice(1) : whole;
+}
 
 export const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
