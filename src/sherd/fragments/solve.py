@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import SherdError
-from ..puzzle import Cell, Knowledge, Puzzle
+from ..puzzle import Cell, Knowledge, Puzzle, check_board
 from ..solvers import DEFAULT, Callbacks, Stop, make_solver
+from ..solvers.evolve import Evolve
+from .possible import spare_pieces
 from .result import Reassembly
+from .work import Work
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -72,28 +75,75 @@ def solve(
     -------
     The board and all that belongs to it. A `SherdError` says in one line what is wrong.
     """
-    puzzle = replace(_read(fragments, grid, gap), knowledge=knowledge or Knowledge())
-    known = {_number(p, puzzle): cell for p, cell in (pins or {}).items()}
-    puzzle = replace(puzzle, pins={**puzzle.pins, **known})
-    found = make_solver(system).solve(puzzle, stop=stop, seed=seed, callbacks=callbacks)
-    return Reassembly(**vars(found), puzzle=puzzle)
+    heard = callbacks or Callbacks()
+    puzzle, notes = _read(fragments, grid, gap)
+    puzzle = _with_knowledge(puzzle, pins, knowledge)
+    if start is not None:
+        puzzle, start = _with_start(puzzle, start)
+    solver = make_solver(system)
+    for note in notes:
+        heard.on_note(note)
+    if not isinstance(solver, Evolve) or not solver.knows:
+        if start is not None:
+            raise SherdError(f"start: {system} cannot go on from a board; use sherd or evolve")
+        _check_fits(puzzle)
+        found = solver.solve(puzzle, stop=stop, seed=seed, callbacks=heard)
+        return Reassembly(**vars(found), puzzle=puzzle, notes=notes)
+    if puzzle.grid is not None:
+        _check_fits(puzzle)
+    return Work(puzzle, solver, seed, stop, heard, list(notes)).run(start, missing)
 
 
-def _read(fragments: Fragments, grid: tuple[int, int] | None, gap: int | None) -> Puzzle:
-    """The puzzle, with ``grid`` and ``gap`` before what it says itself."""
+def _read(
+    fragments: Fragments, grid: tuple[int, int] | None, gap: int | None
+) -> tuple[Puzzle, tuple[str, ...]]:
+    """The puzzle, with ``grid`` and ``gap`` before what it says itself, and notes on its files."""
     if isinstance(fragments, Puzzle):
         gap = fragments.gap if gap is None else gap
-        return replace(fragments, grid=grid or fragments.grid, gap=gap)
+        return replace(fragments, grid=grid or fragments.grid, gap=gap), ()
     if isinstance(fragments, str | os.PathLike):
-        from ..data.folder import read_puzzle
+        from ..data.folder import read_fragments
 
-        return read_puzzle(fragments, grid, gap)
-    return Puzzle(np.stack([np.asarray(f) for f in fragments]), grid, gap)
+        return read_fragments(fragments, grid, gap)
+    from ..data.fragments import even, load_images
+
+    loaded = load_images(list(fragments))
+    pieces, mask, notes = even(loaded)
+    return Puzzle(pieces, grid, gap, mask, names=loaded.names), notes
 
 
-def _number(piece: int | str, puzzle: Puzzle) -> int:
-    if isinstance(piece, str):
-        if piece not in (puzzle.names or ()):
+def _with_knowledge(
+    puzzle: Puzzle, pins: Mapping[int | str, Cell] | None, knowledge: Knowledge | None
+) -> Puzzle:
+    names = puzzle.names or ()
+
+    def number(piece: int | str) -> int:
+        if isinstance(piece, str) and piece not in names:
             raise SherdError(f"pin: {piece!r} is none of the pieces")
-        return (puzzle.names or ()).index(piece)
-    return int(piece)
+        return names.index(piece) if isinstance(piece, str) else int(piece)
+
+    more = Knowledge(pins={number(p): (c[0], c[1]) for p, c in (pins or {}).items()})
+    known = puzzle.knowledge | more | (knowledge or Knowledge())
+    return replace(puzzle, knowledge=known)
+
+
+def _with_start(puzzle: Puzzle, start: np.ndarray) -> tuple[Puzzle, np.ndarray]:
+    """The puzzle on the grid of ``start``, and that checked."""
+    start = check_board(start, puzzle.n, what="start")
+    shape = (start.shape[0], start.shape[1])
+    if puzzle.grid is None:
+        puzzle = replace(puzzle, grid=shape)
+    if shape != puzzle.grid:
+        rows, cols = puzzle.require_grid()
+        raise SherdError(f"start: is {shape[0]}x{shape[1]}, the grid is {rows}x{cols}")
+    return puzzle, start
+
+
+def _check_fits(puzzle: Puzzle) -> None:
+    """Too few pieces are a puzzle with losses, a few too many are strangers; more is a mistake."""
+    rows, cols = puzzle.require_grid()
+    free = rows * cols - len(puzzle.blocked)
+    if puzzle.n - free > spare_pieces(puzzle.n):
+        raise SherdError(
+            f"grid: {rows}x{cols} has {free} free cells for {puzzle.n} pieces; give a larger grid"
+        )

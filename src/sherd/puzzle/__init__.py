@@ -2,7 +2,7 @@
 
 from .board import EMPTY, SIDES, check_board, identity_board, pairs, positions
 from .knowledge import Knowledge
-from .metrics import Scores, score_board, score_puzzle
+from .metrics import Scores, alike, score_board, score_puzzle
 from .puzzle import Cell, Puzzle
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Knowledge",
     "Puzzle",
     "Scores",
+    "alike",
     "check_board",
     "identity_board",
     "pairs",

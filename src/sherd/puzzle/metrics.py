@@ -70,7 +70,7 @@ def score_board(
     star = perfect
     if not perfect and pieces is not None:
         star = all(
-            a != EMPTY and b != EMPTY and _alike(pieces[a], pieces[b])
+            a != EMPTY and b != EMPTY and alike(pieces[a], pieces[b])
             for a, b in zip(board[~right], truth[~right], strict=True)
         )
     (h_true, v_true), (h_got, v_got) = pairs(truth), pairs(board)
@@ -85,7 +85,8 @@ def score_board(
     )
 
 
-def _alike(a: np.ndarray, b: np.ndarray) -> bool:
+def alike(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether nobody can tell two pieces ``(H, W, 3)`` apart."""
     return float(np.abs(a.astype(np.int16) - b.astype(np.int16)).mean()) < INDISTINGUISHABLE
 
 

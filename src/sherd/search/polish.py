@@ -77,6 +77,8 @@ class Polish:
         self.params = params or PolishParams()
         self.threads = threads or default_threads()
         self.table = PuzzletTable(evidence, problem.world)
+        self.archive = problem.start[None].copy()
+        """``(k, C)`` distinct flat boards after `run`, best first by F without E_g."""
         self._board = problem.start
         self._score = float("-inf")  # F of _board
         self._local = float("-inf")  # the best F without E_g of which E_g was asked
@@ -92,6 +94,7 @@ class Polish:
         p, q = self.problem, self.params
         if self.evidence.complete or p.world.fixed[: p.cells].all():
             self._judge(starts[:1], self._score_of(starts[:1]))
+            self.archive = starts
             return self._found()
         everything = self._score_of(starts)
         order = _ranking(starts, everything, p.cells)[: q.population]
@@ -115,6 +118,7 @@ class Polish:
                 stopped = progress(*self._found(), number)
                 if stopped or since >= q.patience:
                     break
+        self.archive = boards
         if self.evidence.has_board and not stopped:
             self._last_words(boards, scores)
             progress(*self._found(), number + 1)

@@ -179,3 +179,5 @@ class Found:
     score: float
     confidence: np.ndarray
     evidence: Evidence | None
+    others: np.ndarray | None = None
+    """``(k, M, N)`` further good boards that were met, best first."""

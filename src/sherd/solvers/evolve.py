@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -16,6 +17,8 @@ from .stop import Stop
 
 NEVER = -1e3
 """Evidence of a link that is forbidden, where rivals for a cell are compared."""
+Sight = Callable[[Puzzle], Evidence]
+"""What was seen of a puzzle's fragments: the puzzle with any grid, or none, → evidence on it."""
 
 
 class Evolve(Solver):
@@ -25,11 +28,16 @@ class Evolve(Solver):
     summary: ClassVar[str] = "Evolutionary search on hand-made seam evidence, without a network."
     knows: ClassVar[bool] = True
 
-    def perceive(self, puzzle: Puzzle) -> Evidence:
-        """The evidence to search on."""
+    def look(self, puzzle: Puzzle) -> Sight:
+        """Look at the fragments once; what was seen is evidence on any grid."""
         from ..perception.classical import classical_evidence
 
-        return classical_evidence(puzzle)
+        seen = classical_evidence(puzzle)
+        return lambda puzzle: seen
+
+    def perceive(self, puzzle: Puzzle) -> Evidence:
+        """The evidence to search on."""
+        return self.look(puzzle)(puzzle)
 
     def _solve(
         self, puzzle: Puzzle, stop: Stop | None, rng: np.random.Generator, record: Recorder
@@ -63,18 +71,22 @@ def search(
     evolution = Evolution(problem)
     first = None if start is None else problem.from_board(start)
     board, score = evolution.run(rng, watch.local, start=first)
+    others = evolution.archive
     if not evidence.complete:
         if not watch.stopped:
             record.stage("polish")
             polish = Polish(problem, evidence)
-            polish.run(evolution.archive, rng, watch.full, first=watch.rounds)
+            polish.run(others, rng, watch.full, first=watch.rounds)
+            others = np.concatenate([polish.archive, others])
         board, score = watch.board, watch.score
     if broken := puzzle.knowledge.broken(board, puzzle.n):
         raise SherdError(
             f"knowledge: no board was found that honours all of it ({len(broken)} things broken); "
             "take something back"
         )
-    return Found(board, score, confidence(_ruled(evidence, puzzle.knowledge), board), evidence)
+    sure = confidence(_ruled(evidence, puzzle.knowledge), board)
+    met = np.stack([problem.to_board(flat) for flat in others])
+    return Found(board, score, sure, evidence, met)
 
 
 def _ruled(evidence: Evidence, knowledge: Knowledge) -> Evidence:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
-from ..perception.evidence import Evidence
 from ..puzzle import Puzzle
-from .evolve import Evolve
+from .evolve import Evolve, Sight
 
 if TYPE_CHECKING:
     from ..perception.full import Judges
@@ -39,13 +38,13 @@ class Sherd(Evolve):
         self.model = model
         self.candidates = candidates
 
-    def perceive(self, puzzle: Puzzle) -> Evidence:
-        """The evidence to search on."""
-        from ..perception.full import perceive_fully
+    def look(self, puzzle: Puzzle) -> Sight:
+        """Look at the fragments once; what was seen is evidence on any grid."""
+        from ..perception.full import weigh
+        from ..perception.neural import observe
         from ..search.evolution import default_threads
 
-        model = self.model or _shipped()
+        model, threads = self.model or _shipped(), default_threads()
         judges = _judges() if model.calibration.board_weight else None
-        return perceive_fully(
-            puzzle, model, judges, candidates=self.candidates, threads=default_threads()
-        )
+        seen = observe(puzzle, model, candidates=self.candidates, threads=threads)
+        return lambda puzzle: weigh(seen, puzzle, model, judges, threads=threads)

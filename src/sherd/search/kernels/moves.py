@@ -343,3 +343,19 @@ def _best_bound_shift(w, board, shifted):  # type: ignore[no-untyped-def]
                 best = score
                 shifted[:] = moved
     return best - before
+
+
+@njit(cache=True, nogil=True)
+def near_swaps(w, board, least):  # type: ignore[no-untyped-def]
+    """All Swap-2 that gain more than ``least``: cells ``(k, 2)`` and gains ``(k,)``."""
+    cells, gains = [(0, 0)], [0.0]
+    for a in range(w.rows * w.cols):
+        if w.fixed[a]:
+            continue
+        for b in range(a):
+            if not w.fixed[b] and (board[a] >= 0 or board[b] >= 0):
+                gain = swap_gain(w, board, a, b)
+                if gain > least:
+                    cells.append((a, b))
+                    gains.append(gain)
+    return np.array(cells)[1:], np.array(gains)[1:]
