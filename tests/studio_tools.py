@@ -43,7 +43,7 @@ class Studio:
     """A server process and its folder."""
 
     def __init__(
-        self, folder: Path, *, system: str = "patient", limits: Limits | None = None, **words: Any
+        self, folder: Path, *, system: str = "evolve", limits: Limits | None = None, **words: Any
     ) -> None:
         self.folder = folder
         self.hold = folder.parent / f"{folder.name}.hold"

@@ -2,15 +2,11 @@
 
 const STAGES = {
   start: "Getting ready",
-  reading: "Reading the fragments",
-  gap: "Measuring what is missing between the fragments",
   perception: "Comparing the edges of all fragments",
   grid: "Finding out how many rows and columns there were",
-  grids: "Finding out how many rows and columns there were",
   search: "Trying arrangements, keeping the best",
   polish: "Looking closely at the best arrangements",
-  alternatives: "Looking for other readings",
-  confidence: "Judging how sure every place is",
+  "second look": "Looking for doubts and other readings",
 };
 
 export const stage = (name) => STAGES[name] ?? `${name[0].toUpperCase()}${name.slice(1)}`;
