@@ -55,7 +55,7 @@ def test_create_solve_eval(sherd_: Run, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     assert "perfect 100.0" in out
     made = sorted(p.name for p in (tmp_path / "p-solved").iterdir())
-    assert made == ["assembled.png", "result.json"]
+    assert made == ["assembled.png", "layout.csv", "result.json"]
     assembled = np.asarray(Image.open(tmp_path / "p-solved" / "assembled.png"))
     assert (assembled == ramp((2, 3), 20)).all()
     code, out, err = sherd_("eval", "p", "p-solved/result.json", "--json")
@@ -167,7 +167,8 @@ def test_the_demo_leaves_all_its_pictures(sherd_: Run, tmp_path: Path) -> None:
         assert (code, err) == (0, "")
     made = {p.name for p in (tmp_path / "d").iterdir()}
     assert made == {
-        "puzzle", "sheet.png", "assembled.png", "reassembly.gif", "convergence.png", "result.json"
+        "puzzle", "sheet.png", "assembled.png", "reassembly.gif", "convergence.png", "layout.csv",
+        "result.json",
     }  # fmt: skip
     assert all(f"d/{name}" in out for name in made)
     assert read_puzzle(tmp_path / "d" / "puzzle").n == demo.GRID[0] * demo.GRID[1]

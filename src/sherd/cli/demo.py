@@ -33,12 +33,12 @@ def demo(
     from ..data.atomic import new_folder
     from ..data.cutting import Geometry, cut
     from ..data.folder import write_puzzle
-    from ..fragments.save import RESULT_JSON
+    from ..fragments import Reassembly
+    from ..fragments.save import LAYOUT_CSV, RESULT_JSON, write_result
     from ..puzzle import score_puzzle
     from ..solvers import DEFAULT, make_solver
     from .parse import parse_seed
     from .show import print_json, scores_line, watch
-    from .solve import write_result
 
     solver = make_solver(DEFAULT if system is None else system)
     rng = np.random.default_rng(parse_seed(seed))
@@ -54,7 +54,7 @@ def demo(
         pictures.save_picture(sheet, part / "sheet.png")
         if result.history:
             pictures.convergence(result.history, part / "convergence.png")
-        entries = write_result(part, puzzle, result, scores, animate=True)
+        entries = write_result(part, Reassembly(**vars(result), puzzle=puzzle), animate=True)
     if as_json:
         print_json({"folder": str(out), **entries})
         return
@@ -66,6 +66,7 @@ def demo(
         "assembled.png": "the picture put back together",
         "reassembly.gif": "how it was found",
         "convergence.png": "the score over time",
+        LAYOUT_CSV: "where every piece lies",
         RESULT_JSON: "the board, the scores, the timings",
     }
     for name, what in made.items():

@@ -40,6 +40,13 @@ def check_gap(gap: int) -> int:
     return gap
 
 
+def check_missing(missing: int) -> int:
+    """How many pieces may be lost."""
+    if not 0 <= missing <= 1000:
+        raise SherdError(f"missing: {missing}; expected 0 to 1000 pieces")
+    return missing
+
+
 def parse_gaps(text: str) -> tuple[int, ...]:
     """``0,2,4``."""
     try:
@@ -90,27 +97,3 @@ def _choice(text: str, choices: tuple[T, ...], what: str) -> T:
         if choice == text:
             return choice
     raise SherdError(f"{what}: {text!r}; use {' or '.join(choices)}")
-
-
-def parse_pins(texts: list[str], names: tuple[str, ...]) -> dict[int, tuple[int, int]]:
-    """``003.png=2,4`` (the ending may be left out) → piece number and cell."""
-    pins: dict[int, tuple[int, int]] = {}
-    for text in texts:
-        match = re.fullmatch(r"\s*(.+?)\s*=\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*", text, re.ASCII)
-        if not match:
-            raise SherdError(f"pin: {text!r}; expected PIECE=ROW,COLUMN such as 003.png=2,4")
-        piece = _find(match[1], names)
-        if piece in pins:
-            raise SherdError(f"pin: {match[1]!r} is pinned twice")
-        pins[piece] = (int(match[2]), int(match[3]))
-    return pins
-
-
-def _find(piece: str, names: tuple[str, ...]) -> int:
-    if piece in names:
-        return names.index(piece)
-    stems = [k for k, name in enumerate(names) if name.rpartition(".")[0] == piece]
-    if len(stems) != 1:
-        why = "is none of the pieces" if not stems else f"could be any of {len(stems)} pieces"
-        raise SherdError(f"pin: {piece!r} {why}; name one such as {names[0]!r}")
-    return stems[0]

@@ -1,30 +1,61 @@
-"""``sherd solve``: a folder of fragments put back together."""
+"""``sherd solve``: fragments put back together."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..errors import SherdError
-
-if TYPE_CHECKING:
-    from ..puzzle import Puzzle, Scores
-    from ..solvers import Result
-
 EXAMPLE = "Example: sherd solve fragments --grid 7x10 --out solved --animate"
+_KNOWN = "May be repeated."
 
 
 def solve(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of fragments.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder or zip file of fragments.")
+    ],
     grid: Annotated[
-        str | None, typer.Option(help="Rows x columns. [default: what puzzle.json says]")
+        str | None,
+        typer.Option(help="Rows x columns. [default: what puzzle.json says, else it is found]"),
     ] = None,
     gap: Annotated[
         int | None,
-        typer.Option(help="Pixels missing between neighbours. [default: what puzzle.json says]"),
+        typer.Option(
+            help="Pixels missing between neighbours. "
+            "[default: what puzzle.json says, else it is estimated]"
+        ),
+    ] = None,
+    missing: Annotated[
+        int | None,
+        typer.Option(help="Most pieces that are lost, where the grid is unknown. [default: 10 %]"),
+    ] = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(help=f"PIECE=ROW,COLUMN: where a piece belongs, from 0. {_KNOWN}"),
+    ] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(help=f"LEFT:RIGHT or UPPER/LOWER: two pieces that are neighbours. {_KNOWN}"),
+    ] = None,
+    forbid: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="PIECE=ROW,COLUMN, LEFT:RIGHT or UPPER/LOWER: not there, not so beside each "
+            f"other. PIECE,PIECE: no neighbours at all. {_KNOWN}"
+        ),
+    ] = None,
+    corner: Annotated[
+        list[str] | None,
+        typer.Option(help=f"PIECE or PIECE=top-left: a piece in a corner. {_KNOWN}"),
+    ] = None,
+    rim: Annotated[
+        list[str] | None,
+        typer.Option(help=f"PIECE=top, right, bottom or left: a piece at the rim. {_KNOWN}"),
+    ] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="result.json to go on from, instead of from nothing.")
     ] = None,
     system: Annotated[
         str | None, typer.Option(help="See: sherd systems. [default: the best one]")
@@ -38,45 +69,60 @@ def solve(
     restore: Annotated[
         bool, typer.Option("--restore", help="Also write restored.png, with the gaps filled.")
     ] = False,
-    pin: Annotated[
-        list[str] | None,
-        typer.Option(help="PIECE=ROW,COLUMN: where a piece belongs, from 0. May be repeated."),
-    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Also write report.html, all in one file.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier result.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print result.json.")] = False,
 ) -> None:
-    """Reassemble a folder of fragments: writes assembled.png and result.json."""
+    """Reassemble fragments: writes assembled.png, result.json and layout.csv."""
+    from .. import fragments
     from ..data.atomic import new_folder
-    from ..data.folder import read_puzzle
-    from ..fragments.save import RESULT_JSON
+    from ..data.folder import read_fragments
+    from ..fragments.save import RESULT_JSON, scores_of, write_result
     from ..solvers import DEFAULT, MaxRuntime, make_solver
-    from .parse import check_gap, parse_grid, parse_pins, parse_seed
+    from .knowledge import parse_knowledge
+    from .parse import check_gap, check_missing, parse_grid, parse_seed
+    from .results import read_board
     from .show import print_json, scores_line, watch
 
     parse_seed(seed)
     stop = None if time is None else MaxRuntime(time)
-    solver = make_solver(DEFAULT if system is None else system)
-    puzzle = read_puzzle(
+    system = DEFAULT if system is None else system
+    make_solver(system)  # an unknown name is an error now, not after reading
+    puzzle, notes = read_fragments(
         folder,
         grid=None if grid is None else parse_grid(grid),
         gap=None if gap is None else check_gap(gap),
     )
-    pins = parse_pins(pin or [], puzzle.names or ())
-    puzzle = replace(puzzle, pins={**puzzle.pins, **pins})
-    _check_fits(puzzle)
+    known = parse_knowledge(
+        puzzle.names or (),
+        pin=pin or (),
+        beside=beside or (),
+        forbid=forbid or (),
+        corner=corner or (),
+        rim=rim or (),
+    )
     if restore:
         from ..perception.restore import ready
 
         ready()
-        if puzzle.gap is None:
-            typer.echo("note: the gap is unknown, restored.png fills none; give --gap", err=True)
     where = _beside(folder) if out is None else out
     with new_folder(where, marker=RESULT_JSON, force=force) as part:
         callbacks, display = watch()
         with display:
-            result = solver.solve(puzzle, stop=stop, seed=seed, callbacks=callbacks)
-        scores = _scores(puzzle, result)
-        entries = write_result(part, puzzle, result, scores, animate=animate, restore=restore)
+            result = fragments.solve(
+                puzzle,
+                knowledge=known,
+                start=None if start is None else read_board(start, puzzle),
+                missing=None if missing is None else check_missing(missing),
+                system=system,
+                seed=seed,
+                callbacks=callbacks,
+                stop=stop,
+            )
+        result = replace(result, notes=(*notes, *result.notes))
+        entries = write_result(part, result, animate=animate, restore=restore, report=report)
     if as_json:
         print_json(entries)
         return
@@ -85,64 +131,14 @@ def solve(
         f"{where}: {puzzle.n} pieces, {rows}x{cols}, by {result.system} "
         f"in {result.timings['total']:.2f} s"
     )
-    if entries["unplaced"]:
-        typer.echo(f"not placed: {', '.join(entries['unplaced'])}")
+    for note in result.notes:
+        typer.echo(note)
+    scores = scores_of(result)
     if scores is not None:
         typer.echo(scores_line(scores))
-
-
-def write_result(
-    folder: Path,
-    puzzle: Puzzle,
-    result: Result,
-    scores: Scores | None,
-    *,
-    animate: bool,
-    restore: bool = False,
-) -> dict[str, Any]:
-    """Write assembled.png, result.json and, if asked, reassembly.gif and restored.png.
-
-    Returns what result.json holds.
-    """
-    from .. import pictures
-    from ..data.folder import write_json
-    from ..fragments.save import RESULT_JSON, result_entries
-    from ..solvers import Snapshot
-
-    drawn = pictures.render_board(puzzle, result.board)
-    pictures.save_picture(drawn, folder / "assembled.png")
-    if restore:
-        from ..perception.restore import restore as recovered
-        from ..search.evolution import default_threads
-
-        # empty cells are hatched in both pictures
-        whole = recovered(puzzle, result.board, under=drawn, threads=default_threads())
-        pictures.save_picture(whole, folder / "restored.png")
-    if animate:
-        end = Snapshot(result.timings["total"], 0, result.score, result.board)
-        pictures.animate(puzzle, [*result.history, end], folder / "reassembly.gif")
-    entries = result_entries(puzzle, result, scores)
-    write_json(folder / RESULT_JSON, entries)
-    return entries
 
 
 def _beside(folder: Path) -> Path:
     """Where the result of ``folder`` goes if nobody says: ``FOLDER-solved``."""
     named = folder if folder.name not in ("", "..") else folder.resolve()
-    return named.with_name(f"{named.name}-solved")
-
-
-def _scores(puzzle: Puzzle, result: Result) -> Scores | None:
-    from ..puzzle import score_puzzle
-
-    return None if puzzle.truth is None else score_puzzle(result.board, puzzle)
-
-
-def _check_fits(puzzle: Puzzle) -> None:
-    """Too few pieces are a puzzle with losses; too many are a mistake."""
-    rows, cols = puzzle.require_grid()
-    free = rows * cols - len(puzzle.blocked)
-    if puzzle.n > free:
-        raise SherdError(
-            f"grid: {rows}x{cols} has {free} free cells for {puzzle.n} pieces; give a larger grid"
-        )
+    return named.with_name(f"{named.stem if named.is_file() else named.name}-solved")

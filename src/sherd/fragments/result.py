@@ -100,6 +100,12 @@ class Reassembly(Result):
         end = Snapshot(self.timings["total"], 0, self.score, self.board)
         animate(self.puzzle, [*self.history, end], path)
 
+    def report(self, title: str = "Reassembled") -> str:
+        """An HTML page, complete in itself: pictures, alternatives, layout."""
+        from .report import report_html
+
+        return report_html(self, title)
+
     def save(
         self,
         folder: str | os.PathLike[str],

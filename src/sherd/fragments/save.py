@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SherdError
+from ..puzzle import positions
 
 if TYPE_CHECKING:
     from ..puzzle import Puzzle, Scores
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 RESULT_JSON = "result.json"
 LAYOUT_CSV = "layout.csv"
+REPORT_HTML = "report.html"
 
 
 def result_entries(puzzle: Puzzle, result: Result, scores: Scores | None) -> dict[str, Any]:
@@ -70,31 +73,61 @@ def write_result(
     if animate:
         result.animate(folder / "reassembly.gif")
     write_layout(folder / LAYOUT_CSV, result)
-    entries = {
-        **result_entries(result.puzzle, result, scores_of(result)),
-        "notes": list(result.notes),
-    }
+    if report:
+        from .report import report_html
+
+        write_text(folder / REPORT_HTML, report_html(result))
+    entries = reassembly_entries(result)
     write_json(folder / RESULT_JSON, entries)
     return entries
 
 
+def reassembly_entries(result: Reassembly) -> dict[str, Any]:
+    """What ``result.json`` holds of a `Reassembly`."""
+    known = result.puzzle.knowledge
+    more = {
+        "notes": list(result.notes),
+        "grids": [
+            {
+                "grid": list(t.grid),
+                "score": round(t.score, 3),
+                "missing": t.missing,
+                "spare": t.spare,
+            }
+            for t in result.grids
+        ],
+        "alternatives": [
+            {
+                "board": a.board.tolist(),
+                "score": round(float(a.score), 3),
+                "odds": round(a.odds, 4),
+                "differs": [[int(r), int(c)] for r, c in zip(*a.differs.nonzero(), strict=True)],
+            }
+            for a in result.alternatives
+        ],
+        "pins": {result.names[p]: list(cell) for p, cell in result.puzzle.pins.items()},
+        "knowledge": known.to_entries(result.names),
+    }
+    return {**result_entries(result.puzzle, result, scores_of(result)), **more}
+
+
 def write_layout(path: Path, result: Reassembly) -> None:
     """A line per fragment: file, row, column, confidence; row and column empty if not placed."""
-    at = {int(p): cell for cell, p in _cells(result)}
+    cell = positions(result.board, result.puzzle.n)
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["piece", "row", "column", "confidence"])
+    for name, c in zip(result.names, cell, strict=True):
+        r, k = divmod(int(c), result.board.shape[1])
+        lines.writerow(
+            [name, "", "", ""] if c < 0 else [name, r, k, f"{result.confidence[r, k]:.4f}"]
+        )
+    write_text(path, text.getvalue())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file."""
     try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            lines = csv.writer(file, lineterminator="\n")
-            lines.writerow(["piece", "row", "column", "confidence"])
-            for k, name in enumerate(result.names):
-                if k in at:
-                    r, c = at[k]
-                    lines.writerow([name, r, c, f"{result.confidence[r, c]:.4f}"])
-                else:
-                    lines.writerow([name, "", "", ""])
+        path.write_text(text, encoding="utf-8", newline="")
     except OSError as e:
         raise SherdError(f"{path}: cannot be written: {e.strerror or e}") from e
-
-
-def _cells(result: Reassembly) -> list[tuple[tuple[int, int], int]]:
-    rows, cols = result.board.shape
-    return [((r, c), int(result.board[r, c])) for r in range(rows) for c in range(cols)]
