@@ -303,7 +303,12 @@ def test_what_people_take_home(studio: Studio, photo: np.ndarray) -> None:
     r, c = next((r, c) for r in range(2) for c in range(3) if layout["board"][r][c] == 0)
     assert lines[0] == "piece,row,column,confidence,pinned"
     assert lines[1].startswith(f"f000.png,{r},{c},")
+    report = studio.good("GET", f"{at}/made/report.html").decode()
+    assert "a &quot;title&quot; / of ünusual name" in report
+    assert "by hand" not in report
     studio.good("POST", f"{at}/edit", {"op": "lift", "piece": 0})
+    report = studio.good("GET", f"{at}/made/report.html").decode()
+    assert "by hand" in report
     lines = studio.good("GET", f"{at}/made/layout.csv").decode().splitlines()
     assert lines[1] == "f000.png,,,,no", "the present board counts, not an earlier one"
     studio.good("DELETE", at)

@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,10 @@ Send = Callable[[dict[str, Any]], None]
 
 ROUND_SECONDS = 0.25
 """Rounds are reported no more often than this; boards always are."""
+GRIDS = 12
+"""Grids that were tried of which a job keeps record."""
+DOUBTFUL = 5.0
+"""Nats by which the grid that was found must lead, or others are named."""
 
 
 def warm(system: str) -> None:
@@ -86,14 +90,37 @@ def solve(
         "board": result.board.tolist(),
         "confidence": [[round(float(v), 4) for v in row] for row in result.confidence],
         "gap": result.puzzle.gap,
+        "score": round(float(result.score), 3),
+        "system": result.system,
+        "grids": [asdict(g) for g in result.grids[:GRIDS]],
         "alternatives": [
-            {"board": a.board.tolist(), "odds": round(float(a.odds), 4)}
+            {
+                "board": a.board.tolist(),
+                "odds": round(float(a.odds), 4),
+                "score": round(float(a.score), 3),
+            }
             for a in result.alternatives
             if a.board.shape == result.board.shape
         ],
-        "notes": list(result.notes),
+        "notes": _notes(result),
         "seconds": round(time.perf_counter() - began, 3),
     }
+
+
+def _notes(result: Reassembly) -> list[str]:
+    """What of a result's notes helps somebody who sees the grid and the gap on the page."""
+    notes = [note for note in result.notes if _shown(note)]
+    if result.grids:
+        best = result.grids[0]
+        close = [g.grid for g in result.grids[1:] if best.score - g.score < DOUBTFUL]
+        if close:
+            others = " or ".join(f"{rows} × {cols}" for rows, cols in close[:3])
+            notes.insert(0, f"The grid is not certain: it could also be {others}.")
+    return notes
+
+
+def _shown(note: str) -> bool:
+    return not note.startswith(("grid:", "gap:"))
 
 
 def _named(message: str, names: list[str]) -> str:
@@ -119,7 +146,8 @@ def _watch(send: Send) -> Callbacks:
             send({"event": "stage", "stage": stage})
 
         def on_note(self, note: str) -> None:
-            send({"event": "note", "note": note})
+            if _shown(note):
+                send({"event": "note", "note": note})
 
         def on_board(self, board: np.ndarray, score: float, round: int) -> None:
             send({"event": "board", "board": board.tolist(), "round": round})
@@ -152,65 +180,78 @@ def _puzzle(folder: Path, names: list[str], gap: int | None) -> Puzzle:
 # ------------------------------------------------------------------------ what people take home
 
 
-def make(
-    what: str,
-    folder: Path,
-    to: Path,
-    *,
-    title: str,
-    names: list[str],
-    gap: int | None,
-    table: dict[str, Any],
-    alternatives: list[dict[str, Any]],
-) -> None:
-    """Write what is asked for of the board of ``table`` to ``to``, whole or not at all."""
+def make(what: str, folder: Path, to: Path, **about: Any) -> None:
+    """Write what is asked for of the board in ``about`` (see `Press.make`), whole or not at all."""
     part = to.with_name(f".{to.name}.part{to.suffix}")
     part.parent.mkdir(exist_ok=True)
+    names, table = about["names"], about["table"]
     try:
         if what == "layout.json":
-            part.write_text(layout_json(title, names, gap, table), "utf-8")
+            part.write_text(layout_json(about["title"], names, about["gap"], table), "utf-8")
         elif what == "layout.csv":
             part.write_text(layout_csv(names, table), "utf-8")
         else:
-            from ..pictures import save_picture
-
-            result = _result(_puzzle(folder, names, gap), table, alternatives)
-            save_picture(result.restored() if what == "restored.png" else result.image(), part)
+            _draw(
+                what, _result(_puzzle(folder, names, about["gap"]), **about), about["title"], part
+            )
         part.replace(to)
     finally:
         part.unlink(missing_ok=True)
 
 
+def _draw(what: str, result: Reassembly, title: str, to: Path) -> None:
+    if what == "report.html":
+        from ..fragments.report import report_html
+
+        to.write_text(report_html(result, title), "utf-8")
+        return
+    from ..pictures import save_picture
+
+    save_picture(result.restored() if what == "restored.png" else result.image(), to)
+
+
 def _result(
-    puzzle: Puzzle, table: dict[str, Any], alternatives: list[dict[str, Any]]
+    puzzle: Puzzle,
+    *,
+    table: dict[str, Any],
+    alternatives: list[dict[str, Any]],
+    found: dict[str, Any],
+    notes: list[str],
+    seconds: float | None,
+    **_: Any,
 ) -> Reassembly:
     """The board of ``table`` as a result. What a person pinned is certain, what nobody judged
-    counts as 0."""
+    counts as 0, and a board that was changed by hand has no score."""
     import numpy as np
 
-    from ..fragments import Alternative, Reassembly
+    from ..fragments import Alternative, GridTrial, Reassembly
 
     board = np.array(table["board"])
     sure = np.zeros(board.shape)
     if table["confidence"] is not None:
         sure = np.array([[v or 0.0 for v in row] for row in table["confidence"]], dtype=float)
-    for _, r, c in table["pins"]:
-        sure[r, c] = 1.0
-    others = [np.array(a["board"]) for a in alternatives]
+    for p, r, c in table["pins"]:
+        sure[r, c] = 1.0 if board[r, c] == p else sure[r, c]
+    by_hand = found.get("board") != table["board"]
+    told = [*notes, "The board was changed by hand after it was found."] if by_hand else notes
+    grids = [{**g, "grid": tuple(g["grid"])} for g in found.get("grids", [])]
+    others = [(np.array(a["board"]), a) for a in alternatives]
     return Reassembly(
         board=board,
-        score=float("nan"),
+        score=float("nan") if by_hand else found["score"],
         confidence=sure,
         evidence=None,
-        system="studio",
+        system=found.get("system", "none"),
         seed=0,
-        timings={"total": 0.0},
+        timings={"total": seconds or 0.0},
         puzzle=replace(puzzle, grid=board.shape),
         alternatives=tuple(
-            Alternative(other, float("nan"), other != board, a["odds"])
-            for other, a in zip(others, alternatives, strict=True)
+            Alternative(other, a["score"], other != board, a["odds"])
+            for other, a in others
             if other.shape == board.shape
         ),
+        grids=tuple(GridTrial(**g) for g in grids),
+        notes=tuple(told),
     )
 
 

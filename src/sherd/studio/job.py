@@ -31,10 +31,12 @@ class Alternative:
     board: Rows
     odds: float
     """How likely it is against the board that was chosen, 0..1."""
+    score: float
+    """By the solver's objective."""
 
     def entries(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {"board": self.board, "odds": self.odds}
+        return {"board": self.board, "odds": self.odds, "score": self.score}
 
 
 @dataclass
@@ -63,6 +65,8 @@ class Job:
     """Pixels missing between neighbours, where the owner knows them."""
     found_gap: int | None = None
     """The gap that the solver took."""
+    found: dict[str, Any] = field(default_factory=dict)
+    """What the last run said of its board: ``board``, ``score``, ``system``, ``grids``."""
     blocked: tuple[tuple[int, int], ...] = ()
     """Cells that must stay empty."""
     known: dict[str, Any] = field(default_factory=dict)
@@ -122,6 +126,7 @@ class Job:
             "grid": self.grid,
             "gap": self.gap,
             "found_gap": self.found_gap,
+            "found": self.found,
             "blocked": self.blocked,
             "known": self.known,
             "seconds": self.seconds,
@@ -150,6 +155,7 @@ class Job:
     def view(self) -> dict[str, Any]:
         """What the page shows: everything but the tables that undo keeps."""
         entries = self.entries()
+        del entries["found"]
         return {**entries, "past": len(self.past), "future": len(self.future)}
 
     @classmethod
@@ -174,13 +180,15 @@ class Job:
             grid=None if grid is None else _pair(grid),
             gap=entries["gap"],
             found_gap=entries["found_gap"],
+            found=entries["found"],
             blocked=tuple(_pair(c) for c in entries["blocked"]),
             known=entries["known"],
             table=Table.of(entries["table"]),
             past=[Table.of(t) for t in entries["past"]],
             future=[Table.of(t) for t in entries["future"]],
             alternatives=[
-                Alternative(_rows(a["board"]) or (), a["odds"]) for a in entries["alternatives"]
+                Alternative(_rows(a["board"]) or (), a["odds"], a["score"])
+                for a in entries["alternatives"]
             ],
             seconds=entries["seconds"],
             runs=entries["runs"],

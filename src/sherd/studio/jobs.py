@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
 import json
 import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from ..data.zips import Limits
 from ..errors import SherdError
 from .job import BUSY, Alternative, Job
 from .live import Hub, Run
+from .press import Press
 from .sample import SAMPLES
 from .store import Store, write_json
 from .table import EMPTY, Table
@@ -26,20 +24,7 @@ from .workers import Ended, Worker
 SAVE_SECONDS = 1.0
 """How often the best board of a run is written: what a crash of the machine can cost."""
 JANITOR_SECONDS = 300.0
-PRESS_SECONDS = 600.0
-"""After which the process that restores pictures, a large one, is let go."""
 TAKE_IN_SECONDS = 180.0
-MAKE_SECONDS = 600.0
-MADE = {
-    "picture.png": "image/png",
-    "restored.png": "image/png",
-    "layout.json": "application/json",
-    "layout.csv": "text/csv",
-    "report.html": "text/html",
-}
-"""What can be made of a board, and its media type."""
-HEAVY = {"restored.png", "report.html"}
-"""Made where torch may be loaded."""
 
 log = logging.getLogger("sherd.studio")
 
@@ -57,10 +42,9 @@ class Jobs:
         self._runs: dict[str, tuple[Run, Worker]] = {}
         self._work = asyncio.Condition()
         self._desk = Worker("desk")
-        self._press = Worker("bench")
+        self.press = Press(store, self._desk)
         self._benches = [Worker("bench") for _ in range(workers)]
         self._tasks: list[asyncio.Task[None]] = []
-        self._making: dict[Path, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         """Take up what waited when the last studio ended, and begin."""
@@ -73,7 +57,8 @@ class Jobs:
         """End all work at once; what runs is found interrupted next time."""
         for task in self._tasks:
             task.cancel()
-        for worker in (self._desk, self._press, *self._benches):
+        self.press.kill()
+        for worker in (self._desk, *self._benches):
             worker.kill()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.store.close()
@@ -234,12 +219,15 @@ class Jobs:
         grid = job.grid
         if grid is None and (job.go_on or table["pins"]):
             grid = job.table.shape  # pins are cells of the board as it is
+        gap = job.gap
+        if gap is None and job.go_on:
+            gap = job.found_gap
         request = {
             "task": "solve",
             "folder": str(self.store.fragments(job)),
             "names": job.names,
             "grid": grid,
-            "gap": job.gap,
+            "gap": gap,
             "blocked": job.blocked,
             "known": job.known,
             "table": table,
@@ -264,8 +252,9 @@ class Jobs:
                 Table.of({**job.table.entries(), **{k: found[k] for k in ("board", "confidence")}})
             )
             job.found_gap, job.notes = found["gap"], tuple(found["notes"])
+            job.found = {k: found[k] for k in ("board", "score", "system", "grids")}
             job.alternatives = [
-                Alternative(tuple(tuple(r) for r in a["board"]), a["odds"])
+                Alternative(tuple(tuple(r) for r in a["board"]), a["odds"], a["score"])
                 for a in found["alternatives"]
             ]
             job.state, job.message = "done", ""
@@ -301,7 +290,7 @@ class Jobs:
             await asyncio.sleep(JANITOR_SECONDS)
             for job in self.store.expire():
                 self.hub.tell(job.id, {"type": "gone"})
-            self._press.rest(PRESS_SECONDS)
+            self.press.rest()
 
     # ------------------------------------------------------------ changes by hand
 
@@ -335,48 +324,6 @@ class Jobs:
                 job.lay(empty_table(job.grid, {}))
                 job.alternatives = []
         self._save(job)
-
-    # ------------------------------------------------------------ what people take home
-
-    async def make(self, job: Job, what: str) -> Path:
-        """The file ``what`` of the present board, made now if there is none yet."""
-        if job.table.board is None or job.state == "uploading":
-            raise Refused("There is no board yet.", 409)
-        gap = job.gap if job.gap is not None else job.found_gap
-        about = {
-            "title": job.title,
-            "names": job.names,
-            "gap": gap,
-            "table": job.table.entries(),
-            "alternatives": [a.entries() for a in job.alternatives],
-        }
-        print_of = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
-        path = self.store.made(job) / f"{print_of}-{what}"
-        if not path.exists():
-            if path not in self._making:
-                task = asyncio.create_task(self._make(job, what, path, about))
-                self._making[path] = task
-                task.add_done_callback(lambda _: self._making.pop(path, None))
-            # shielded: one who turns away must not spoil it for the others
-            await asyncio.shield(self._making[path])
-        return path
-
-    async def _make(self, job: Job, what: str, path: Path, about: dict[str, Any]) -> None:
-        for old in self.store.made(job).glob(f"*-{what}"):
-            with contextlib.suppress(OSError):
-                old.unlink()
-        worker = self._press if what in HEAVY else self._desk
-        request = {
-            "task": "make",
-            "what": what,
-            "folder": str(self.store.fragments(job)),
-            "to": str(path),
-            **about,
-        }
-        try:
-            await worker.ask(request, seconds=MAKE_SECONDS)
-        except Ended as e:
-            raise Refused("This could not be made.", 500) from e
 
 
 def empty_table(

@@ -16,7 +16,8 @@ from .. import __version__
 from ..data.folder import MAX_GAP
 from . import table as edits
 from .job import Job
-from .jobs import MADE, Jobs
+from .jobs import Jobs
+from .press import MADE
 from .sample import SAMPLES
 from .table import Table
 from .uploads import Refused, receive
@@ -275,7 +276,7 @@ async def made(what: str, job: OneJob, jobs: AllJobs) -> Response:
     """The board as a picture, a layout or a report, to keep."""
     if what not in MADE:
         raise Refused("There is no such file.", 404)
-    path = await jobs.make(job, what)
+    path = await jobs.press.make(job, what)
     stem = "".join(c if c.isalnum() or c in "-_ " else "-" for c in job.title).strip() or "sherd"
     name = quote(f"{stem} - {what}")
     headers = {

@@ -125,9 +125,9 @@ export class Panel {
       const gap = job.gap ?? job.found_gap;
       const shape = job.grid ?? found;
       const short = [shape ? `${shape[0]} × ${shape[1]}` : null, gap === null ? null : `gap ${gap} px`].filter(Boolean).join(", ");
-      const open = this.parts.known.querySelector("details")?.open ?? !found;
-      return h("details", { open }, h("summary", { "data-name": "known" }, h("h3", {}, "What you know"), h("span", { class: "faint" }, short)),
+      const folded = h("details", { open: this.knownOpen ?? !found }, h("summary", { "data-name": "known", onclick: () => { this.knownOpen = !folded.open; } }, h("h3", {}, "What you know"), h("span", { class: "faint" }, short)),
         h("div", { class: "known-body" }, fields));
+      return folded;
     });
   }
 
