@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,6 +33,8 @@ def find_alternatives(
     Boards break no rule, and exchanges of pieces that nobody can tell apart do not count.
     """
     score = evidence.full_score(board)
+    cheap = replace(evidence, board_weight=0.0)  # judgements of whole boards are dear
+    least = cheap.full_score(board)
     span = -TEMPERATURE * math.log(ODDS)
     boards = [*(() if met is None else met[:MET]), *_swapped(evidence, puzzle, board, span)]
     found: dict[bytes, Alternative] = {}
@@ -42,6 +45,8 @@ def find_alternatives(
         if (other != EMPTY).sum() != (board != EMPTY).sum():
             continue
         if puzzle.knowledge.broken(other, puzzle.n):
+            continue
+        if cheap.full_score(other) < least - 2.0 * span:
             continue
         value = evidence.full_score(other)
         if value < score - span:

@@ -33,6 +33,8 @@ STRANGER = 6.0
 """Nats that a piece without a cell costs."""
 SECOND = 5
 """Grids that get a second, longer look."""
+SHORT = EvolutionParams(islands=1, population=8, patience=120)
+"""The longer look."""
 CLOSE = 15.0
 """Nats behind the leader with which a grid is looked at with 2×2 evidence as well."""
 
@@ -74,7 +76,6 @@ def rank_grids(
     n = puzzle.n
     few = 3 if n <= 100 else 2 if n <= 300 else 1
     quick = EvolutionParams(islands=1, population=max(2, few), patience=1)
-    short = EvolutionParams(islands=1, population=8, patience=120)
     looks: dict[tuple[int, int], _Look] = {}
     best, stopped, why = -math.inf, False, ""
     for grid in _likely_first(grids, n):
@@ -94,7 +95,7 @@ def rank_grids(
     for look in _leaders(looks)[:SECOND]:
         if stopped:
             break
-        looks[look.grid] = _look(look.problem, short, rng, look.boards[0])
+        looks[look.grid] = _look(look.problem, SHORT, rng, look.boards[0])
         best = max(best, looks[look.grid].score)
         stopped = heard(look.grid, best)
     leaders = _leaders(looks)

@@ -148,7 +148,7 @@ def _grids(result: Reassembly) -> str:
         return ""
     best = result.grids[0].score
     lines = "".join(
-        f"<tr><td>{t.grid[0]}x{t.grid[1]}</td><td>{t.score - best:.1f}</td><td>{t.missing}</td>"
+        f"<tr><td>{t.grid[0]}x{t.grid[1]}</td><td>{best - t.score:.1f}</td><td>{t.missing}</td>"
         f"<td>{t.spare}</td></tr>"
         for t in result.grids[:GRIDS]
     )

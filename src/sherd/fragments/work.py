@@ -44,6 +44,9 @@ class Work:
             record.stage("grid")
             trials, first = self._grids(sight, hidden, missing, rng, record)
             hidden = replace(hidden, grid=trials[0].grid)
+        if hidden.gap is None:
+            record.stage("gap")
+            hidden = _with_gap(sight, hidden, first, rng)
         evidence = sight(hidden)
         found = search(evidence, hidden, self.stop, rng, record, start=first)
         record.stage("second look")
@@ -155,3 +158,22 @@ class Work:
     def _note(self, text: str) -> None:
         self.notes.append(text)
         self.callbacks.on_note(text)
+
+
+def _with_gap(
+    sight: Sight, hidden: Puzzle, board: np.ndarray | None, rng: np.random.Generator
+) -> Puzzle:
+    """The puzzle with the gap that a first board shows: whole boards are judged with gaps filled.
+
+    What the network has seen of the pieces stays: it hardly depends on the gap.
+    """
+    from ..perception.gaps import estimate_gap
+    from ..search.evolution import Evolution
+    from ..search.problem import make_problem
+    from .grids import SHORT
+
+    if board is None:
+        evidence = sight(replace(hidden, grid=None, pins={}, blocked=frozenset()))
+        problem = make_problem(evidence, hidden)
+        board, _ = Evolution(problem, SHORT).run(rng, lambda *_: False)
+    return replace(hidden, gap=estimate_gap(hidden, board))

@@ -57,7 +57,11 @@ def weigh(
     *,
     threads: int = 2,
 ) -> Evidence:
-    """What was seen of ``puzzle`` as evidence on its grid, all kinds weighed."""
+    """What was seen of ``puzzle`` as evidence on its grid, all kinds weighed.
+
+    Without a grid there is no global evidence: judgements of boards of several grids do not
+    compare.
+    """
     from .whole import Whole
 
     c = model.calibration
@@ -65,7 +69,8 @@ def weigh(
     rows, cols = puzzle.grid or (1, puzzle.n)
     if rows * cols <= PUZZLET_CELLS:
         evidence = replace(evidence, puzzlet_weight=c.puzzlet_weight)
-    if judges is not None and c.board_weight and puzzle.n > 1 and rows * cols <= GLOBAL_CELLS:
+    judged = puzzle.grid is not None and puzzle.n > 1 and rows * cols <= GLOBAL_CELLS
+    if judges is not None and c.board_weight and judged:
         whole = Whole(puzzle, model, judges.decoder, judges.discriminator, threads=threads)
         evidence = replace(evidence, board=whole, board_weight=c.board_weight)
     return evidence
