@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..errors import SherdError
 
 Record = dict[str, Any]
@@ -18,9 +15,8 @@ KEY = (
     "protocol", "set", "kind", "id", "grid", "gap", "erode", "pieces", "fixed_centre",
     "system", "seed", "version",
 )  # fmt: skip
-"""What makes two lines the same puzzle under the same conditions."""
-
-_CODE = ("puzzle", "data", "perception", "search", "agent", "solvers", "weights")
+"""What makes two lines the same puzzle under the same conditions; `sherd.bench.version` says what
+``version`` is."""
 
 
 def key_of(record: Record) -> tuple[Any, ...]:
@@ -28,20 +24,9 @@ def key_of(record: Record) -> tuple[Any, ...]:
     return tuple(record[k] for k in KEY)
 
 
-@cache
-def code_version() -> str:
-    """The version, with a hash of all code and weights that a result depends on.
-
-    Without the hash a run taken up after a change of the code would mix two programs' results.
-    """
-    root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
-    for part in _CODE:
-        for file in sorted((root / part).rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(file.relative_to(root).as_posix().encode() + b"\0")
-                digest.update(file.read_bytes())
-    return f"{__version__}+{digest.hexdigest()[:8]}"
+def puzzle_of(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key without the version: the same puzzle, system and seed, whatever code it was."""
+    return key[:-1]
 
 
 class Log:

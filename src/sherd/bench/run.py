@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -12,23 +11,19 @@ from contextlib import closing
 from ..data.sets import Item
 from ..errors import SherdError
 from ..solvers import registry
-from .records import Log, Record, code_version, key_of
+from .records import Log, Record, key_of, puzzle_of
+from .version import cores, origin, system_version
 from .worker import Task, run_task, start
 
-
-def cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+__all__ = ["cores", "make_tasks", "run_tasks"]
 
 
 def make_tasks(
     items: Sequence[Item], systems: Sequence[str], *, seed: int, fixed_centre: bool = False
 ) -> list[Task]:
     """Every item for every system; raises if a system is unknown."""
-    for system in systems:
-        registry.solver_class(system)
-    version = code_version()
-    return [Task(item, s, seed, fixed_centre, version) for s in systems for item in items]
+    versions = {s: system_version(s) for s in systems}
+    return [Task(item, s, seed, fixed_centre, versions[s]) for s in systems for item in items]
 
 
 def run_tasks(
@@ -37,13 +32,17 @@ def run_tasks(
     *,
     jobs: int = 1,
     fresh: bool = False,
+    keep: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    heard: Callable[[Record], None] = lambda record: None,
 ) -> list[Record]:
     """The records of ``tasks``, in their order; those that ``log`` holds are not run again.
 
     Every record is in the log before the next is waited for: a run that is interrupted and
     started again with the same arguments goes on where it was. ``fresh`` forgets what the log
-    says about these tasks. ``progress`` hears how many are done, and of how many.
+    says about these tasks. ``keep`` reuses lines of another version of a system, the latest where
+    there are several, unless there is one of this version. ``progress`` hears how many are done,
+    and of how many; ``heard`` hears every new record.
     """
     if jobs < 1:
         raise SherdError(f"jobs: {jobs}; must be at least 1")
@@ -55,13 +54,20 @@ def run_tasks(
         held = []
     log.ready()
     done = {k: r for r in held if (k := key_of(r)) in wanted}
+    if keep:
+        older = {puzzle_of(key_of(r)): r for r in held}
+        for key in wanted - done.keys():
+            if puzzle_of(key) in older:
+                done[key] = older[puzzle_of(key)]
     todo = [t for t, k in zip(tasks, keys, strict=True) if k not in done]
     progress(len(done), len(wanted))
     if todo:
         with closing(_each(todo, min(jobs, len(todo)))) as records:
             for record in records:
+                record |= {**origin(), "jobs": jobs}
                 log.append(record)
                 done[key_of(record)] = record
+                heard(record)
                 progress(len(done), len(wanted))
     return [done[k] for k in keys]
 

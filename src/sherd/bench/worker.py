@@ -83,6 +83,7 @@ def run_task(task: Task) -> Record:
     from ..solvers import make_solver
 
     item = task.item
+    begin = time.perf_counter()
     puzzle = item.puzzle(task.seed).shuffled(item.rng(task.seed, 1))
     if task.fixed_centre:
         piece, cell = centre(puzzle)
@@ -103,6 +104,7 @@ def run_task(task: Task) -> Record:
     record["limited"] = why
     record["seconds"] = result.timings["total"]
     record["timings"] = result.timings
+    record["wall"] = time.perf_counter() - begin
     return record
 
 

@@ -108,6 +108,9 @@ class Solver:
     """The paper that describes the system."""
     knows: ClassVar[bool] = False
     """Whether it honours `Puzzle.knowledge`; pins and blocked cells every system does."""
+    weights: ClassVar[tuple[str, ...]] = ()
+    """Names of the files below ``sherd/weights`` that it reads, without suffix. What a benchmark
+    knows of a system's results ends where these change."""
 
     @classmethod
     def cannot(cls, grid: tuple[int, int]) -> str | None:

@@ -79,6 +79,7 @@ class Deepzzle(Solver):
         "Paumard, Picard & Tabia: Deepzzle: solving visual jigsaw puzzles with deep learning and "
         "shortest path optimization. IEEE TIP 2020"
     )
+    weights: ClassVar[tuple[str, ...]] = ("deepzzle",)
 
     def __init__(self, net: Network | None = None, params: DeepzzleParams | None = None) -> None:
         self.net = net

@@ -107,6 +107,7 @@ class ErlMpp(_Player):
     name: ClassVar[str] = "erl-mpp"
     summary: ClassVar[str] = "EvoRL agent: swaps evolved from an actor's, judged by an evaluator."
     reference: ClassVar[str] = "Song et al.: ERL-MPP, AAAI 2025"
+    weights: ClassVar[tuple[str, ...]] = (*Sherd.weights, "agent")
 
     def __init__(
         self,
@@ -136,6 +137,7 @@ class MppnDqn(_Player):
     name: ClassVar[str] = "mppn-dqn"
     summary: ClassVar[str] = "Ablation of erl-mpp: a DQN agent (as SD²RL's) on the same evidence."
     reference: ClassVar[str] = "Song et al.: SD²RL, AAAI 2023; ERL-MPP, AAAI 2025, ablation"
+    weights: ClassVar[tuple[str, ...]] = (*Sherd.weights, "dqn")
 
     def __init__(
         self,

@@ -43,6 +43,7 @@ class InpaintGan(Greedy):
     reference: ClassVar[str] = (
         "Bridger, Danon & Tal: Solving jigsaw puzzles with eroded boundaries. CVPR 2020"
     )
+    weights: ClassVar[tuple[str, ...]] = ("inpaint_gan",)
 
     def __init__(self, net: Networks | None = None, params: GreedyParams | None = None) -> None:
         super().__init__(params)

@@ -106,6 +106,7 @@ class PdnGa(Solver):
         "Song et al.: Solving jigsaw puzzle of large eroded gaps using puzzlet discriminant "
         "network. ICASSP 2023"
     )
+    weights: ClassVar[tuple[str, ...]] = ("pdn_ga",)
 
     def __init__(self, net: Pdn | None = None, params: PdnGaParams | None = None) -> None:
         self.net = net

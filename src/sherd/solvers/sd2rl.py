@@ -68,6 +68,7 @@ class Sd2rl(_Player):
         "Song et al.: Siamese-discriminant deep reinforcement learning for solving jigsaw puzzles "
         "with large eroded gaps. AAAI 2023"
     )
+    weights: ClassVar[tuple[str, ...]] = ("sdn", "sd2rl")
 
     def __init__(
         self,
@@ -116,6 +117,7 @@ class SdnEvoRl(ErlMpp):
     name: ClassVar[str] = "sdn-evorl"
     summary: ClassVar[str] = "Ablation of erl-mpp: its agent on SD²RL's Siamese networks."
     reference: ClassVar[str] = "Song et al.: ERL-MPP, AAAI 2025, ablation"
+    weights: ClassVar[tuple[str, ...]] = ("sdn", "agent")
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ class Sherd(Evolve):
 
     name: ClassVar[str] = "sherd"
     summary: ClassVar[str] = "Evolutionary search on what the perception network sees."
+    weights: ClassVar[tuple[str, ...]] = ("mppn", "decoder", "discriminator")
 
     def __init__(self, model: Model | None = None, candidates: int = 40) -> None:
         self.model = model
