@@ -221,7 +221,7 @@ def _result(
     **_: Any,
 ) -> Reassembly:
     """The board of ``table`` as a result. What a person pinned is certain, what nobody judged
-    counts as 0, and a board that was changed by hand has no score."""
+    counts as 0; of a board that was changed by hand, a note says so."""
     import numpy as np
 
     from ..fragments import Alternative, GridTrial, Reassembly
@@ -232,16 +232,19 @@ def _result(
         sure = np.array([[v or 0.0 for v in row] for row in table["confidence"]], dtype=float)
     for p, r, c in table["pins"]:
         sure[r, c] = 1.0 if board[r, c] == p else sure[r, c]
-    by_hand = found.get("board") != table["board"]
-    told = [*notes, "The board was changed by hand after it was found."] if by_hand else notes
+    told = list(notes)
+    if not found:
+        told.append("The board was laid by hand.")
+    elif found["board"] != table["board"]:
+        told.append("The board was changed by hand; the score is that of the board that was found.")
     grids = [{**g, "grid": tuple(g["grid"])} for g in found.get("grids", [])]
     others = [(np.array(a["board"]), a) for a in alternatives]
     return Reassembly(
         board=board,
-        score=float("nan") if by_hand else found["score"],
+        score=found.get("score", 0.0),
         confidence=sure,
         evidence=None,
-        system=found.get("system", "none"),
+        system=found.get("system", "by hand"),
         seed=0,
         timings={"total": seconds or 0.0},
         puzzle=replace(puzzle, grid=board.shape),
