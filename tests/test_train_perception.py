@@ -20,7 +20,7 @@ from sherd.perception.mppn.weights import load_model
 from sherd.train.data import Augment, Entry, cut_pieces, draw_batch, load_store
 from sherd.train.evaluate import CELLS, auc, calibrate, cut_cells, evaluate
 from sherd.train.loop import Clock, learning_rate, load_shards, save_shards
-from sherd.train.losses import Grid, draw_puzzlets, neighbour_loss, score_pairs
+from sherd.train.losses import Grid, _draw_halves, draw_puzzlets, neighbour_loss, score_pairs
 from sherd.train.perception import main, train
 from sherd.train.perception_recipe import MIX, Recipe, read_recipe
 from test_mppn import TINY
@@ -189,6 +189,22 @@ def test_near_right_puzzlets():
     assert (wrong != q[:, :, :1]).any(-1).all()  # none equals the true one
     assert all(len(set(row)) == 4 for row in q.reshape(-1, 4).tolist())
     assert ((wrong != q[:, :, :1]).sum(-1)[:, :, -2:] == 2).all()  # two pieces exchanged
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 5), (3, 4)])
+def test_puzzlets_of_true_halves(shape):
+    grid = Grid.of(shape, CPU).reordered(torch.randperm(shape[0] * shape[1]))
+    generator = torch.Generator().manual_seed(0)
+    q = _draw_halves(grid, 3, 50, generator).reshape(-1, 4)
+    assert all(len(set(row)) == 4 for row in q.tolist())
+    a, b, c, d = q.unbind(1)
+    beside = (grid.after[1][a] == c) & (grid.after[1][b] == d)
+    above = (grid.after[0][a] == b) & (grid.after[0][c] == d)
+    assert (beside ^ above).all()  # two true halves, never a true whole
+    assert beside.any()
+    assert above.any()
+    right, left = grid.rim[1].bool(), grid.rim[3].bool()
+    assert (beside & right[a] & left[b]).any()  # the picture's rims meet
 
 
 def test_auc():

@@ -132,7 +132,7 @@ def draw_puzzlets(
     """``(b, groups, 1 + VARIANTS, 4)`` pieces: the true puzzlet, then near-right ones.
 
     In most of them one piece is replaced by a hard candidate of one of its seams, in two of them
-    two pieces are exchanged.
+    two pieces are exchanged, and the last but two is made of two true halves (`_draw_halves`).
     """
     b, _, k = pairs[0].rows.shape
     device = pairs[0].rows.device
@@ -164,7 +164,38 @@ def draw_puzzlets(
     new = torch.where(exchange, swapped, new)
     # a candidate that lies in the puzzlet already changes places with the piece it replaces
     variants = torch.where(members == new, old, members).scatter(3, place[..., None], new)
+    variants[:, :, VARIANTS - 3] = _draw_halves(grid, b, groups, generator)
     return torch.cat([true[:, :, None], variants], dim=2)
+
+
+def _draw_halves(grid: Grid, b: int, groups: int, generator: torch.Generator) -> Tensor:
+    """``(b, groups, 4)`` pieces: two true pairs that do not belong side by side.
+
+    Half of them join the picture's opposite rims, as a board does that is shifted as a whole.
+    """
+    device = grid.board.device
+    m, cols = grid.shape
+    board = grid.board.reshape(m, cols)
+
+    def draw(high: int) -> Tensor:
+        return torch.randint(high, (b, groups), generator=generator, device=device)
+
+    def halves(board: Tensor) -> Tensor:
+        """Left and right half, each a true pair one above the other."""
+        rows, cols = board.shape
+        top, left = draw(rows - 1), draw(cols)
+        other, right = draw(rows - 1), draw(cols)
+        true = (other == top) & (right == left + 1)
+        shared = (right == left) & ((other - top).abs() < 2)
+        rim = (draw(2) == 0) | true | shared
+        left, right = torch.where(rim, cols - 1, left), torch.where(rim, 0, right)
+        other = torch.where(rim, top, other)
+        cells = [(top, left), (other, right), (top + 1, left), (other + 1, right)]
+        return torch.stack([board[r, c] for r, c in cells], dim=2)
+
+    beside, above = halves(board), halves(board.T)
+    above = above[..., [0, 2, 1, 3]]  # upper and lower half
+    return torch.where((draw(2) == 0)[..., None], beside, above)
 
 
 def score_puzzlets(net: MPPN, x: Features, members: Tensor, pairs: list[Pairs]) -> Tensor:

@@ -68,7 +68,7 @@ class Recipe:
     """Of the decoder's error in the gap."""
     inside_weight: float = 0.1
     """Of the decoder's error inside the fragment."""
-    adversarial_weight: float = 0.002
+    adversarial_weight: float = 0.0005
     adversarial_from: float = 0.2
     """Share of the recipe before the decoder listens to the discriminator."""
     damage: float = 0.1
