@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
+from typing import Any
 
 from ..data.sets import Item
 from ..errors import SherdError
@@ -15,7 +16,7 @@ from .records import Log, Record, key_of, puzzle_of
 from .version import cores, origin, system_version
 from .worker import Task, run_task, start
 
-__all__ = ["cores", "make_tasks", "run_tasks"]
+__all__ = ["cores", "make_tasks", "reusable", "run_tasks"]
 
 
 def make_tasks(
@@ -53,12 +54,7 @@ def run_tasks(
         log.replace(r for r in held if key_of(r) not in wanted)
         held = []
     log.ready()
-    done = {k: r for r in held if (k := key_of(r)) in wanted}
-    if keep:
-        older = {puzzle_of(key_of(r)): r for r in held}
-        for key in wanted - done.keys():
-            if puzzle_of(key) in older:
-                done[key] = older[puzzle_of(key)]
+    done = reusable(wanted, held, keep=keep)
     todo = [t for t, k in zip(tasks, keys, strict=True) if k not in done]
     progress(len(done), len(wanted))
     if todo:
@@ -70,6 +66,19 @@ def run_tasks(
                 heard(record)
                 progress(len(done), len(wanted))
     return [done[k] for k in keys]
+
+
+def reusable(
+    wanted: set[tuple[Any, ...]], held: Sequence[Record], *, keep: bool = False
+) -> dict[tuple[Any, ...], Record]:
+    """The records that need not be made again, by key; ``keep`` as for `run_tasks`."""
+    done = {k: r for r in held if (k := key_of(r)) in wanted}
+    if keep:
+        older = {puzzle_of(key_of(r)): r for r in held}
+        for key in wanted - done.keys():
+            if puzzle_of(key) in older:
+                done[key] = older[puzzle_of(key)]
+    return done
 
 
 def _each(todo: Sequence[Task], jobs: int) -> Generator[Record, None, None]:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 EXAMPLE = (
     "Example: sherd bench mit --grid 7x10 --gap 2,4 --systems greedy,ga\n\n"
     "Example: sherd bench art5 --split val --limit 20\n\n"
-    "Example: sherd bench folder my-photos --pieces 28 --gap 0 --json"
+    "Example: sherd bench folder my-photos --pieces 28 --gap 0 --json\n\n"
+    "Example: sherd bench paper --quick   (all tables of the paper; see its --help)"
 )
 
 
@@ -79,6 +80,9 @@ def bench(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Do not reuse what the log holds.")
     ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Reuse lines of other versions of a system, too.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, one line per cell of the table.")
     ] = False,
@@ -106,7 +110,7 @@ def bench(
         fixed_centre=fixed_centre,
     )
     log = Log(Path("out", "bench", f"{protocol}.jsonl") if out is None else out)
-    made = cells(_run(tasks, log, cores() if jobs is None else jobs, fresh))
+    made = cells(_run(tasks, log, cores() if jobs is None else jobs, fresh, keep))
     if as_json:
         for cell in made:
             print_json(cell.asdict())
@@ -123,7 +127,7 @@ def bench(
     console.print(f"{len(tasks)} results in {log.path}", highlight=False)
 
 
-def _run(tasks: list[Task], log: Log, jobs: int, fresh: bool) -> list[Record]:
+def _run(tasks: list[Task], log: Log, jobs: int, fresh: bool, keep: bool) -> list[Record]:
     """Run the tasks behind a progress bar on stderr."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -140,7 +144,7 @@ def _run(tasks: list[Task], log: Log, jobs: int, fresh: bool) -> list[Record]:
         def progress(done: int, total: int) -> None:
             bar.update(line, completed=done, total=total)
 
-        return run_tasks(tasks, log, jobs=jobs, fresh=fresh, progress=progress)
+        return run_tasks(tasks, log, jobs=jobs, fresh=fresh, keep=keep, progress=progress)
 
 
 def _check_options(

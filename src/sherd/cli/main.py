@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from .. import __version__
 from ..errors import SherdError
-from . import bench, create, demo, evaluate, solve, studio, systems, train
+from . import bench, bench_paper, create, demo, evaluate, solve, studio, systems, train
+
+
+class Commands(TyperGroup):
+    """``sherd bench paper`` is a command of its own beside ``sherd bench PROTOCOL``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args[:2] == bench_paper.NAME.split():
+            args = [bench_paper.NAME, *args[2:]]
+        return super().parse_args(ctx, args)
+
 
 # Plain help: laying it out with rich would double what --help costs.
 app = typer.Typer(
     name="sherd",
+    cls=Commands,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -25,6 +37,7 @@ app.command("solve", epilog=solve.EXAMPLE)(solve.solve)
 app.command("studio", epilog=studio.EXAMPLE)(studio.studio)
 app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("bench", epilog=bench.EXAMPLE)(bench.bench)
+app.command(bench_paper.NAME, epilog=bench_paper.EXAMPLE)(bench_paper.bench_paper)
 app.command("systems", epilog=systems.EXAMPLE)(systems.systems)
 app.add_typer(train.app, name="train")
 
