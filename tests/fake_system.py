@@ -63,3 +63,20 @@ def ramp(grid: tuple[int, int], side: int, *, wrong: bool = False) -> np.ndarray
         level[[0, -1]] = level[[-1, 0]]
     cells = level.reshape(grid).repeat(side, axis=0).repeat(side, axis=1)
     return np.repeat(cells[..., None], 3, axis=2)
+
+
+class Small(Fake):
+    """Refuses grids with a side of more than 5."""
+
+    name = "small"
+
+    @classmethod
+    def cannot(cls, grid: tuple[int, int]) -> str | None:
+        return f"{grid[0]}x{grid[1]} is too many" if max(grid) > 5 else None
+
+
+class Weighty(Fake):
+    """Reads weights that nobody trained."""
+
+    name = "weighty"
+    weights = ("untrained",)

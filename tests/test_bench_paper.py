@@ -1,0 +1,422 @@
+"""The paper's tables in one command: plans, runs that go on, summaries, pages and figures."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from skimage import data
+from skimage.transform import resize
+
+from sherd import SherdError
+from sherd.bench import paper_run, plan, version
+from sherd.bench.pace import Pace, clock
+from sherd.bench.plan import TABLES, Place, PlannedCell, Request
+from sherd.bench.records import KEY, Log
+from sherd.bench.report import RENDER, Sheet
+from sherd.bench.summary import read_summaries, save_summaries, summarise
+from sherd.bench.worker import run_task
+from sherd.cli.main import run as sherd
+from sherd.solvers import registry
+
+ROOT = Path(__file__).resolve().parents[1]
+FAKES = {"greedy": "Fake", "ga": "Blind", "deepzzle": "Small", "sd2rl": "Weighty"}
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Fake systems under real names, one grid of photos; the file in which solves are noted."""
+    for name, cls in FAKES.items():
+        monkeypatch.setitem(registry.SYSTEMS, name, f"fake_system:{cls}")
+    monkeypatch.setattr(plan, "GRIDS", ((7, 10),))
+    monkeypatch.setattr(plan, "LARGE", (("bgu_large", (2, 3)),))
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "solves.txt"))
+    version.system_version.cache_clear()
+    yield tmp_path / "solves.txt"
+    version.system_version.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with photographs that come with scikit-image."""
+    root = tmp_path_factory.mktemp("data")
+    photos = [data.astronaut(), data.coffee(), data.cat()]
+    for k, name in enumerate(("mit20", "mcgill20", "bgu20")):
+        _save(root / "testsets" / name / "01.png", photos[k], (200, 300))
+    for k in range(2):
+        _save(root / "testsets" / "bgu_large" / f"{k}.png", photos[k], (56, 84))
+        for kind in ("paintings", "engravings", "artifacts"):
+            _save(root / "art5" / "test" / kind / f"{k}.png", photos[k], (534, 534))
+    return root
+
+
+def _save(path: Path, image: np.ndarray, size: tuple[int, int]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(resize(image, size, preserve_range=True).astype(np.uint8)).save(path)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puzzles are solved in this process."""
+    monkeypatch.setattr("sherd.bench.run._each", lambda todo, jobs: (run_task(t) for t in todo))
+
+
+def command(*words: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        sherd(["bench", "paper", *map(str, words)])
+    return int(end.value.code or 0)
+
+
+def solves(log: Path, n: int) -> int:
+    """Solves of puzzles of n pieces."""
+    return sum(line.startswith(f"{n} ") for line in log.read_text().splitlines())
+
+
+def test_one_command(
+    pictures: Path, tmp_path: Path, fake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, log = tmp_path / "results", tmp_path / "log.jsonl"
+    words = ("--tables", "jpleg5,mit", "--systems", "greedy,deepzzle", "--seeds", "0,1",
+             "--limit", 1, "--data", pictures, "--log", log, "--save", out)  # fmt: skip
+    assert command(*words, "--jobs", 2) == 0
+    text = capsys.readouterr().out
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2 * 2 * 3 + 2 * 4  # systems × seeds × kinds, and one photo × 4 readings
+    record = json.loads(lines[0])
+    assert {"commit", "cpu", "cores", "jobs", "wall"} <= set(record)
+    assert sorted(p.name for p in out.iterdir()) == ["jpleg5.jsonl", "mit.jsonl"]
+    rows = [[c.strip() for c in row.split("|")[1:-1]] for row in text.splitlines() if "|" in row]
+    art, *photos = (row for row in rows if row[0] == "`deepzzle`")
+    assert art[-4:] == ["0.0", "21.9", "10.9", "10.7"]  # the paper's
+    assert photos == [["`deepzzle`", "n/a¹", "n/a¹", "–", "n/a¹"]] * 2
+    assert text.count("¹ `deepzzle`: 7x10 is too many.") == 2
+    greedy = [row for row in rows if row[0] == "`greedy`"]
+    assert [row[3].replace("*", "") for row in greedy[1:]] == [
+        "1.7 / 42.9 / 68.4",
+        "0.0 / 12.1 / 41.4",
+    ]
+    assert "3 puzzles × 2 seeds" in text
+    done = fake.read_text()
+    assert command(*words, "--json") == 0  # nothing left to do
+    cells = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(cells) == 2 + 2 * 4
+    assert sum(c["cannot"] is not None for c in cells) == 4
+    assert fake.read_text() == done
+
+
+def work_of(pictures: Path, log: Path, **changes: Any) -> paper_run.Work:
+    asked = {"tables": ("jpleg5",), "systems": ("greedy",), "seeds": (0, 1), "limit": 1, **changes}
+    return paper_run.prepare(plan.plan(Request(**asked), pictures), Log(log))
+
+
+@pytest.mark.usefixtures("here")
+def test_a_run_goes_on_after_an_interruption(pictures: Path, tmp_path: Path, fake: Path) -> None:
+    log = tmp_path / "log.jsonl"
+
+    def interrupt(progress: paper_run.Progress) -> None:
+        if progress.done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        paper_run.run(work_of(pictures, log), jobs=1, show=interrupt)
+    assert len(Log(log).read()) == 4
+    seen: list[paper_run.Progress] = []
+    made = paper_run.run(work_of(pictures, log), jobs=1, show=seen.append)
+    assert [p.done for p in seen] == [4, 5, 6]
+    assert seen[0].remaining.unknown == 0  # known from the log
+    assert solves(fake, 25) == 6
+    (cell,) = made["jpleg5"]
+    assert (cell["n"], cell["seeds"]) == (3, [0, 1])
+    with pytest.raises(paper_run.TimeIsUp, match="6 of 12 puzzles are left"):
+        paper_run.run(work_of(pictures, log, tables=("jpleg5", "large")), jobs=1, minutes=-1)
+
+
+@pytest.mark.usefixtures("here")
+def test_lines_of_another_version_are_reused_only_if_told(
+    pictures: Path, tmp_path: Path, fake: Path
+) -> None:
+    log = Log(tmp_path / "log.jsonl")
+    paper_run.run(work_of(pictures, log.path), jobs=1)
+    log.replace({**r, "version": "older", "commit": "abc"} for r in log.read())
+    work = work_of(pictures, log.path)
+    assert len(work.left) == 6
+    kept = paper_run.prepare(work.cells, log, keep=True)
+    assert kept.left == []
+    (cell,) = paper_run.run(kept, jobs=1, keep=True)["jpleg5"]
+    assert (cell["commits"], cell["versions"]) == (["abc"], ["older"])
+    paper_run.run(work, jobs=1)
+    assert solves(fake, 25) == 12
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--systems", "greedy,sd2rl"), "sd2rl: the weights are missing (untrained.json); train"),
+        (("--tables", "chess"), "tables: 'chess' is unknown"),
+        (("--systems", "magic"), "system: 'magic' is unknown"),
+        (("--seeds", "0,x"), "seeds: '0,x'"),
+        (("--seeds", "0,-1"), "seeds: (0, -1)"),
+        (("--systems", "greedy", "--tables", "ablation"), "none of them is in these tables"),
+        (("--art", "jpleg5", "--systems", "greedy"), "test_img_12gap_55.npy: no such file"),
+        (("--limit", 0), "limit: 0"),
+    ],
+)
+def test_bad_requests_are_one_line(
+    pictures: Path,
+    tmp_path: Path,
+    fake: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[object, ...],
+    message: str,
+) -> None:
+    assert command(*words, "--data", pictures, "--log", tmp_path / "log") == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith("error: ")
+    assert printed.err.count("\n") == 1
+    assert message in printed.err
+    assert not fake.exists()
+
+
+def test_the_plan_of_a_quick_run(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "QUICK_MANY", 60)
+    cells = plan.plan(Request(systems=("greedy", "ga"), quick=True, seeds=(3, 4)), pictures)
+    assert {c.place.n for c in cells} == {25, 6}  # 7x10 has too many pieces now
+    assert {t.seed for c in cells for t in c.tasks} == {3}
+    whole, *_ = plan.plan(Request(systems=("greedy",)), pictures)
+    assert len(whole.tasks) == 3 * 2 * 3
+
+
+def test_the_command_without_typer(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    words = ["--systems", "greedy", "--tables", "large", "--data", str(pictures), "--log", str(log)]
+    assert paper_run.main([*words, "--dry-run"]) == 0
+    assert "18 puzzles  0 s and 18 puzzles not timed yet" in capsys.readouterr().out
+    base = dict.fromkeys(KEY)
+    log.write_text(json.dumps({**base, "system": "greedy", "grid": "2x3", "pieces": 28,
+                               "seconds": 1.0, "wall": 10.0}) + "\n")  # fmt: skip
+    assert paper_run.main([*words, "--dry-run", "--jobs", "2"]) == 0
+    assert "18 puzzles  1 min 30 s, 2 at a time" in capsys.readouterr().out
+    assert paper_run.main([*words, "--seeds", "none"]) == 2
+
+
+def record(system: str, grid: str, wall: float) -> dict[str, Any]:
+    return {"system": system, "grid": grid, "pieces": 28, "seconds": 0.1, "wall": wall}
+
+
+def test_remaining_time_is_that_of_systems_and_sizes_not_of_counts() -> None:
+    pace = Pace([record("ga", "10x10", 4.0), record("ga", "10x10", 6.0)])
+    assert pace.estimate(("ga", 100, 28)) == 5.0
+    assert pace.estimate(("ga", 400, 28)) == pytest.approx(40.0)  # 4 times the pieces, to the 1.5
+    assert pace.estimate(("tabu", 100, 28)) is None
+    left = pace.remaining({("ga", 100, 28): 4, ("tabu", 100, 28): 3}, 2)
+    assert (left.seconds, left.unknown) == (10.0, 3)
+    assert str(left) == "10 s and 3 puzzles not timed yet"
+    assert pace.remaining({("ga", 400, 28): 1}, 8).seconds == pytest.approx(40.0)
+    assert [clock(x) for x in (8, 200, 7500)] == ["8 s", "3 min 20 s", "2 h 05 min"]
+
+
+def test_the_longest_puzzles_start_first(pictures: Path) -> None:
+    asked = Request(("jpleg5", "large"), systems=("greedy", "ga"), seeds=(0,))
+    tasks = [t for c in plan.plan(asked, pictures) for t in c.tasks]
+    pace = Pace([{**record("greedy", "5x5", 1.0), "pieces": 96}, record("greedy", "2x3", 9.0),
+                 record("ga", "2x3", 5.0)])  # fmt: skip
+    order = [(t.system, t.item.piece) for t in pace.ordered(tasks)]
+    assert list(dict.fromkeys(order)) == [("ga", 96), ("greedy", 28), ("ga", 28), ("greedy", 96)]
+    assert [(t.system, t.item.piece) for t in pace.probes(tasks)] == [("ga", 96)]
+
+
+# Summaries, pages, figures
+
+
+def records(right: list[float], *, seeds: int = 3) -> list[dict[str, Any]]:
+    """One puzzle per seed and share."""
+    names = ("perfect", "perfect_star", "absolute", "horizontal", "vertical", "neighbor")
+    return [
+        {**dict.fromkeys(names, share), "seed": seed, "limited": None, "seconds": 2.0,
+         "version": "1", "commit": "abc", "cpu": "X", "cores": 2, "jobs": 2}
+        for seed in range(seeds) for share in (right[seed], 0.0)
+    ]  # fmt: skip
+
+
+def test_the_spread_is_that_of_the_seeds() -> None:
+    place = TABLES["jpleg5"].places("art5")[0]
+    cell = summarise(PlannedCell("jpleg5", place, "greedy", None), records([1.0, 0.8, 0.6]))
+    assert cell["absolute"] == {"mean": 40.0, "std": 10.0}  # 50, 40, 30
+    assert (cell["n"], cell["seeds"], cell["seconds"]["mean"]) == (2, [0, 1, 2], 2.0)
+    assert cell["machines"] == ["X, 2 cores, 2 at a time"]
+    one = summarise(PlannedCell("jpleg5", place, "greedy", None), records([1.0], seeds=1))
+    assert one["absolute"] == {"mean": 50.0, "std": None}
+
+
+def everything(folder: Path) -> None:
+    """Made-up summaries of all cells; later systems are better."""
+    for name, table in TABLES.items():
+        made = []
+        for place in table.places("art5"):
+            for k, system in enumerate(table.systems):
+                why = table.cannot(system, place)
+                share = [0.1 * k, 0.1 * k + 0.02, 0.1 * k + 0.04]
+                made.append(summarise(PlannedCell(name, place, system, why), records(share)))
+        save_summaries(folder, name, made)
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def call(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["x", *map(str, words)])
+    return int(module.main())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A copy of what is written into, and results of all cells."""
+    everything(tmp_path / "paper")
+    (tmp_path / "docs" / "img").mkdir(parents=True)
+    shutil.copy(ROOT / "README.md", tmp_path)
+    return tmp_path
+
+
+def test_pages_are_made_of_the_results(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    render = script("render_results")
+    words = ("--results", site / "paper", "--into", site)
+    assert call(render, monkeypatch, *words) == 0
+    page, readme = (site / "docs" / "results.md").read_text(), (site / "README.md").read_text()
+    assert "{" not in page
+    assert "art5 is not JPLEG-5" in page
+    assert "**46.0** ± 1.0" in page  # sherd's, the best of its column
+    assert "**18.6**" in page  # the paper's best
+    assert "MPPN + EvoRL (`erl-mpp`)" in page
+    assert "n/a¹" in page
+    assert "1.7 / 42.9 / 68.4" in page
+    assert "commits `abc`; seeds 0, 1, 2; X, 2 cores" in page
+    assert "| 2 photos, 7x10, 2 px off each side | 46.0 / 46.0 / 46.0 |" in readme
+    assert "50.0 / 90.8 / 89.2" in readme
+    assert call(render, monkeypatch, *words, "--check") == 0
+    (site / "README.md").write_text(readme.replace("46.0 / 46.0 / 46.0", "99.0 / 99.0 / 99.0"))
+    assert call(render, monkeypatch, *words, "--check") == 1
+
+
+def test_a_missing_cell_fails_the_pages(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = site / "paper" / "mit.jsonl"
+    lines = read_summaries(file)
+    lost = next(s for s in lines if (s["system"], s["gap"], s["erode"]) == ("ga", 4, "side"))
+    file.write_text("".join(json.dumps(s) + "\n" for s in lines if s is not lost))
+    before = (site / "README.md").read_text()
+    words = ("--results", site / "paper", "--into", site)
+    assert call(script("render_results"), monkeypatch, *words) == 1
+    error = capsys.readouterr().err
+    assert "table mit: ga on mit20+mcgill20+bgu20 7x10, 4 px off each side: has no result" in error
+    assert (site / "README.md").read_text() == before
+    assert not (site / "docs" / "results.md").exists()
+
+
+def test_systems_of_a_place_must_have_seen_the_same_puzzles() -> None:
+    (place,) = TABLES["ablation"].places("art5")
+    made = [
+        summarise(PlannedCell("ablation", place, s, None), records([1.0] * 3, seeds=3 - k // 3))
+        for k, s in enumerate(TABLES["ablation"].systems)
+    ]
+    with pytest.raises(SherdError, match="erl-mpp on art5 5x5, 12 px: 2 puzzles with seeds"):
+        Sheet(TABLES["ablation"], "art5", made)
+
+
+def test_the_ablation_has_the_papers_order_and_figures(site: Path) -> None:
+    sheet = Sheet(TABLES["ablation"], "art5", read_summaries(site / "paper" / "ablation.jsonl"))
+    rows = [[c.strip() for c in r.split("|")[1:-1]] for r in RENDER["ablation"](sheet).splitlines()]
+    assert [row[0].split(" (")[0] for row in rows[2:]] == [
+        "SDN + DQN", "MPPN + DQN", "SDN + EvoRL", "MPPN + EvoRL"
+    ]  # fmt: skip
+    assert [row[-4] for row in rows[2:]] == ["5.1", "9.8", "13.5", "**18.6**"]
+
+
+def test_published_figures_stand_beside_large_puzzles() -> None:
+    place = Place("mit", ("mit20",), None, (18, 24), 0, "between", 28)
+    table = plan.Table("large", lambda art: [place], ("greedy",))
+    cell = summarise(PlannedCell("large", place, "greedy", None), records([1.0] * 3))
+    text = RENDER["large"](Sheet(table, "art5", [cell]))
+    assert "| 432, LP (published) | **70.0** / **95.8** / **95.6** |" in text
+
+
+def test_figures_are_drawn(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    into = site / "docs" / "img"
+    draw = script("make_figures")
+    monkeypatch.setattr(draw, "PHOTOS", ("coffee",))
+    monkeypatch.setattr(draw.boards, "__defaults__", (("coffee",),))
+    words = ("--results", site / "paper", "--into", into, "--systems", "greedy,deepzzle")
+    assert call(draw, monkeypatch, *words) == 0
+    sizes = {p.name: Image.open(p).size for p in into.iterdir()}
+    assert set(sizes) == {"accuracy-gap.png", "accuracy-pieces.png", "limits.png", "boards.png"}
+    assert all(w > 600 for w, _ in sizes.values())
+
+
+# What a result depends on
+
+
+def test_a_version_is_of_one_system_alone(tmp_path: Path) -> None:
+    greedy = version.modules(("sherd.solvers.greedy", *version.ALWAYS))
+    assert {"sherd.solvers.greedy_kernels", "sherd.solvers.base", "sherd.data.cutting"} <= set(
+        greedy
+    )
+    assert not {m for m in greedy if "mppn" in m or m.endswith((".ga", ".registry"))}
+    networked = version.modules(("sherd.solvers.sherd",))
+    assert {"sherd.perception.mppn.heads", "sherd.search.kernels.growth"} <= set(networked)
+    assert not {m for m in networked if m.startswith(("sherd.train", "sherd.studio"))}
+    file = tmp_path / "a.py"
+    texts = ['"""A."""\nx = "#1"  # one\n', '"""Bb\nb."""\n\nx = "#1"\n', 'x = "#2"\n']
+    codes = []
+    for text in texts:
+        file.write_text(text)
+        codes.append(version._code(file))
+    assert codes[0] == codes[1] != codes[2]
+
+
+def test_the_card_of_weights_does_not_count(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    seen = []
+    for about in ({"card": 1, "net": 1}, {"net": 1, "card": 2}, {"net": 2}):
+        file.write_text(json.dumps(about))
+        seen.append(version._weights(file))
+    assert seen[0] == seen[1] != seen[2]
+    assert version._weights(tmp_path / "none.json") == b"missing"
+
+
+def test_systems_read_no_weights_but_those_they_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sherd import Geometry, cut, make_solver
+    from sherd.solvers import MaxRounds, erl_mpp, sherd
+    from sherd.solvers.registry import solver_class
+
+    for cached in (sherd._shipped, sherd._judges, erl_mpp._agent):
+        cached.cache_clear()
+    read: list[str] = []
+    original = Path.read_bytes
+
+    def watched(path: Path) -> bytes:
+        if path.suffix == ".safetensors":
+            read.append(path.stem)
+        return original(path)
+
+    monkeypatch.setattr(Path, "read_bytes", watched)
+    puzzle = cut(data.coffee(), Geometry((3, 3), (24, 24), 2)).puzzle
+    make_solver("erl-mpp").solve(puzzle, stop=MaxRounds(1))
+    assert {"mppn", "agent"} <= set(read) <= set(solver_class("erl-mpp").weights)
+    assert set(solver_class("sherd").weights) == set(solver_class("erl-mpp").weights) - {"agent"}
