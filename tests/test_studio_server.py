@@ -254,6 +254,18 @@ def test_twenty_jobs_at_once(studio: Studio, photo: np.ndarray) -> None:
         studio.good("DELETE", f"/api/jobs/{answer['id']}")
 
 
+def test_what_nobody_knows_is_found(studio: Studio, photo: np.ndarray) -> None:
+    puzzle = puzzle_of(photo, (4, 5))
+    job = studio.bring(files_of(puzzle, tell_grid=False))[1]
+    assert (job["grid"], job["gap"], job["table"]["board"]) == (None, None, None)
+    studio.good("POST", f"/api/jobs/{job['id']}/solve", {})
+    found = studio.wait(job["id"], "done", "failed")
+    assert found["table"]["board"] == truth_of(puzzle)
+    assert found["found_gap"] is not None
+    assert found["grid"] is None, "what was found is not taken for what was said"
+    studio.good("DELETE", f"/api/jobs/{job['id']}")
+
+
 def test_edits_are_kept_and_undone(studio: Studio, photo: np.ndarray) -> None:
     puzzle = puzzle_of(photo, (2, 3))
     job = studio.bring(files_of(puzzle))[1]["id"]

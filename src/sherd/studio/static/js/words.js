@@ -85,7 +85,9 @@ export function verdict(job, told) {
 export function doubts(job) {
   const { board, confidence } = job.table;
   if (!board || !confidence) return null;
-  const values = confidence.flat().filter((s, k) => s !== null && board.flat()[k] >= 0);
+  const pinned = new Set(job.table.pins.map(([p]) => p)); // who pinned them, knows them
+  const cells = board.flat();
+  const values = confidence.flat().filter((s, k) => s !== null && cells[k] >= 0 && !pinned.has(cells[k]));
   if (!values.length) return null;
   const unsure = values.filter((s) => s < 0.5).length;
   const some = values.filter((s) => s >= 0.5 && s < 0.9).length;
