@@ -106,7 +106,10 @@ def accuracy_pieces(large: Sheet, path: Path) -> None:
     gap = max(p.gap for p in large.places)
     places = [p for p in large.places if p.gap == gap]
     left, right = _axes(figure, 2)
-    for axes, metric, name in ((left, "neighbor", "Neighbor, %"), (right, "seconds", "seconds")):
+    for axes, metric, name in (
+        (left, "neighbor", "Neighbor, %"),
+        (right, "cpu_seconds", "seconds of one core"),
+    ):
         _draw(axes, large, places, lambda p: p.n, metric)
         axes.set_xscale("log")
         axes.set_xticks([p.n for p in places], [str(p.n) for p in places])

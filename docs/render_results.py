@@ -194,7 +194,7 @@ class Book:
         ]
         for grid in dict.fromkeys(p.grid for p in sheet.places):
             cells = [sheet.cell(p, OURS) for p in sheet.places if p.grid == grid]
-            seconds = mean(c["seconds"]["mean"] for c in cells)
+            seconds = mean(c["cpu_seconds"]["mean"] for c in cells)
             rows.append(
                 f"| {grid[0] * grid[1]} ({cells[0]['n']} puzzles) | "
                 f"{' | '.join(_three(c) for c in cells)} | {seconds:.0f} |"

@@ -1,7 +1,8 @@
 """The paper's tables as Markdown, the paper's figures beside ours.
 
-Figures are percentages, mean ± standard deviation over the seeds; the best of a column is bold. A
-cell that a system cannot fill says n/a, and a note under the table says why.
+Figures are percentages, mean ± standard deviation over the seeds; the best of a column is bold.
+Seconds are of one core, without cutting and scoring. A cell that a system cannot fill says n/a, and
+a note under the table says why.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ def _compare(
         cell = sheet.cell(place, system)
         for c, m in zip(ours, metrics, strict=True):
             c.rows.append(_ours(cell, [m], notes))
-        time.rows.append(_ours(cell, ["seconds"], notes))
+        time.rows.append(_ours(cell, ["cpu_seconds"], notes))
         for c, m in zip(papers, shown, strict=True):
             c.rows.append(_paper(place, system, [m]))
     return _table(names, head, [*ours, time, *papers], [0] * len(names))
@@ -228,7 +229,7 @@ def mit(sheet: Sheet) -> str:
             for place, c in zip(places, columns, strict=True):
                 c.rows.append(_ours(sheet.cell(place, system), metrics, notes))
             theirs_.rows.append(_paper(places[0], system, metrics))
-            time.rows.append(_ours(sheet.cell(places[0], system), ["seconds"], notes))
+            time.rows.append(_ours(sheet.cell(places[0], system), ["cpu_seconds"], notes))
         names = [f"`{s}`" for s in sheet.systems]
         text = _table(names, "Perf. / Abs. / Neig.", [*columns, theirs_, time], [0] * len(names))
         made.append(f"**{size} pieces, {gap} px**\n\n{_with(text, notes)}")
@@ -256,7 +257,7 @@ def large(sheet: Sheet) -> str:
                 value = _paper(place, system, metrics) if cell is None else None
                 c.rows.append(value or _ours(cell or {}, metrics, notes))
             last = sheet.cell(places[-1], system) if ours else None
-            time.rows.append(["–"] if last is None else _ours(last, ["seconds"], notes))
+            time.rows.append(["–"] if last is None else _ours(last, ["cpu_seconds"], notes))
     text = _table(names, "pieces, system", [*columns, time], groups)
     return _with(f"Perf. / Abs. / Neig.:\n\n{text}", notes)
 

@@ -52,11 +52,17 @@ def summarise(cell: PlannedCell, records: Sequence[Record]) -> Summary:
         "perception_limited": limited("perception"),
         "search_limited": limited("search"),
         "seconds": _spread([mean(r["seconds"] for r in g) for g in by_seed.values()]),
+        "cpu_seconds": _spread([mean(_cpu(r) for r in g) for g in by_seed.values()]),
         "versions": _all(records, "version"),
         "commits": _all(records, "commit"),
         "machines": sorted({f"{r.get('cpu', 'unknown')}, {r.get('cores', '?')} cores, "
                             f"{r.get('jobs', '?')} at a time" for r in records}),
     }  # fmt: skip
+
+
+def _cpu(record: Record) -> float:
+    """Seconds of one core: what a puzzle takes on a machine that does nothing else."""
+    return record.get("cpu_seconds") or record["seconds"]
 
 
 def _spread(values: list[float]) -> dict[str, float | None]:
