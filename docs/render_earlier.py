@@ -16,7 +16,7 @@ from sherd.bench.paper import BEST, figures
 
 ROOT = Path(__file__).resolve().parents[1]
 SEEDS = (0, 1, 2)
-DEFAULT_SYSTEM = ("mit60-sherd", "mit60-sherd-side", "art5-test-sherd")
+DEFAULT_SYSTEM = ("mit60-sherd", "mit60-sherd-side", "art5-test-sherd", "mit28-sherd")
 
 
 def lines(name: str) -> list[dict]:
@@ -55,11 +55,12 @@ def networked() -> str:
     for x in _default_system():
         what = "photos" if x["protocol"] == "mit" else x["kind"] or "art pictures †"
         theirs = figures(x["protocol"], x["kind"], x["grid"], x["gap"], x["pieces"], BEST)
-        assert theirs is not None
+        small = x["pieces"] == 28  # not in the paper
+        assert small == (theirs is None)
         gap = f"{x['gap']} px" + (" off each side" if x["erode"] == "side" else "")
         rows.append(
-            f"| {x['n']} {what}, {x['grid']}, {gap} | {_three(x)} "
-            f"| {x['perfect_star']:.1f} | {_three(vars(theirs))} |"
+            f"| {x['n']} {what}, {x['grid']}{' of 28 px ‡' if small else ''}, {gap} | {_three(x)} "
+            f"| {x['perfect_star']:.1f} | {_three(vars(theirs)) if theirs else '–'} |"
         )
     return "\n".join(rows)
 
