@@ -12,6 +12,7 @@ import torch
 from sherd import SherdError
 from sherd.agent import gains
 from sherd.agent.actor import Actor
+from sherd.agent.breeding import breed, throw
 from sherd.agent.config import AgentConfig
 from sherd.agent.critic import Critic, evaluate, soft_update, value_scale
 from sherd.agent.evolution import (
@@ -253,14 +254,16 @@ def test_offspring_are_legal_and_of_many_kinds():
     evolution = Evolution(replace(SMALL, population=400))
     with torch.no_grad():
         proposed, _ = actor.sample(actor(puzzles, boards, which), 24, g)
-    parents = evolution._founders(proposed, None, g)
-    children = evolution._breed(puzzles, which, parents, proposed, g)
+    parents, _ = evolution._founders(proposed, None, g)
+    dice = throw(2, 400, 400, 3, 0.6, puzzles.layout, proposed, g)
+    children, length = breed(puzzles, which, parents, dice.generation(1), 24)
     flat, owner = children.reshape(-1, 4), which.repeat_interleave(400 * 3)
     used = flat[:, 0] >= 0
     assert legal(puzzles, owner[used], flat[used]).all()
     assert set(flat[used][:, 0].tolist()) == {0, 1, 2}
     assert torch.equal(compact(children), children)
     lengths = (children[..., 0] >= 0).sum(2)
+    assert torch.equal(lengths, length)
     assert set(lengths.flatten().tolist()) >= {1, 2, 3}
     new = {tuple(a) for a in flat[used].tolist()} - {
         tuple(a) for a in proposed.reshape(-1, 4).tolist()

@@ -129,19 +129,19 @@ def test_masks_are_exactly_the_legal_actions(rows: int, cols: int, pool: int, fi
     puzzles = random_puzzles(rows, cols, pool, count=1)
     puzzles.fixed[0, 1 : 1 + fixed] = True
     want = {tuple(a) for a in all_actions(puzzles).tolist()}
-    m, layout = masks(puzzles), puzzles.layout
+    m = masks(puzzles)
     zero = torch.zeros(1, dtype=torch.long)
     got = set()
     for kind in m.types[0].nonzero().flatten().tolist():
         for a in m.first[0, kind].nonzero().flatten().tolist():
             first = torch.tensor([a])
-            seconds = second_mask(m, layout, zero, torch.tensor([kind]), first)[0]
+            seconds = second_mask(puzzles, zero, torch.tensor([kind]), first)[0]
             assert seconds.any()  # no first cell leads nowhere
             for b in seconds.nonzero().flatten().tolist():
                 if kind != SWAP_3:
                     got.add((kind, a, b, -1))
                     continue
-                thirds = third_mask(m, layout, zero, first, torch.tensor([b]))[0]
+                thirds = third_mask(puzzles, zero, first, torch.tensor([b]))[0]
                 assert thirds.any()
                 got |= {(kind, a, b, c) for c in thirds.nonzero().flatten().tolist()}
     assert got == want

@@ -15,19 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .config import AgentConfig
-from .gains import block_gain, fits, swap_gain, swap_gain_of
-from .layout import Layout
-from .rules import (
-    NONE,
-    SWAP_2,
-    SWAP_3,
-    Masks,
-    Puzzles,
-    apply,
-    masks,
-    second_mask,
-    third_mask,
-)
+from .gains import exchange_gain, gains
+from .rules import NONE, SWAP_2, SWAP_3, Puzzles, apply, second_mask, third_mask
 from .state import CELL, GLOBAL, observe
 
 NEVER = -1e9
@@ -61,7 +50,8 @@ class Plan:
     puzzles: Puzzles
     boards: Tensor
     which: Tensor
-    masks: Masks
+    row: Tensor
+    """``(B, 1)``: 0 … B−1."""
     tokens: Tensor
     """``(B, C, width)``."""
     types: Tensor
@@ -107,17 +97,19 @@ class Actor(nn.Module):
 
         ``prior (3,)`` is added to the logits of the types: the annealed preference for large swaps.
         """
-        layout, m = puzzles.layout, masks(puzzles)
+        t = puzzles.tables
+        closed_first, closed_types = t.closed_first[which], t.closed_types[which]
         scale = self.scale.exp()
         with torch.no_grad():
-            raw = _gains(puzzles, boards, which)  # (2, B, 3, C, C): pair, place
-        pair = torch.einsum("kbtij,tk->btij", raw, scale)
-        allowed = _allowed(m, layout, which)
-        lead = pair.masked_fill(~allowed, NEVER).logsumexp(3)  # (B, 3, C)
-        lead = lead.masked_fill(~m.first[which], NEVER)
+            raw, place = gains(puzzles, boards, which)  # (B, 3, C, C)
+        pair = raw * scale[:, 0, None, None]
+        if place is not None:
+            pair = torch.addcmul(pair, place, scale[:, 1, None, None])
+        lead = pair.masked_fill(t.closed[:, :3, :-1, :-1][which], NEVER).logsumexp(3)  # (B, 3, C)
+        lead = lead.masked_fill(closed_first, NEVER)
         total = lead.logsumexp(2)  # (B, 3)
-        best = torch.where(m.first[which], lead, 0.0).detach().clamp(-20, 20) / 10.0
-        reach = torch.where(m.types[which], total, 0.0).detach().clamp(-20, 20) / 10.0
+        best = lead.detach().masked_fill(closed_first, 0.0).clamp_(-20, 20).div_(10.0)
+        reach = total.detach().masked_fill(closed_types, 0.0).clamp_(-20, 20).div_(10.0)
 
         state = observe(puzzles, boards, which)
         x = self.cell(torch.cat([state.cells, best.transpose(1, 2)], dim=2))
@@ -132,151 +124,87 @@ class Actor(nn.Module):
         types = self.which_type(g) + self.type_gain * total.clamp(-20, 20)
         if prior is not None:
             types = types + prior
-        types = types.masked_fill(~m.types[which], NEVER).log_softmax(1)
-        first = (self.first(tokens).transpose(1, 2) + lead).masked_fill(~m.first[which], NEVER)
+        types = types.masked_fill(closed_types, NEVER).log_softmax(1)
+        first = (self.first(tokens).transpose(1, 2) + lead).masked_fill(closed_first, NEVER)
         keys = torch.stack([self.key2(tokens), self.key3(tokens)])
+        row = torch.arange(len(boards), device=boards.device)[:, None]
         return Plan(
-            puzzles, boards, which, m, tokens, types, first.log_softmax(2), pair,
+            puzzles, boards, which, row, tokens, types, first.log_softmax(2), pair,
             scale[SWAP_3], keys,
         )  # fmt: skip
 
-    def _second(self, plan: Plan, row: Tensor, kind: Tensor, a: Tensor) -> Tensor:
-        """``(A, C)`` log-probabilities of the second cell; ``row (A,)`` says of which board."""
-        query = self.query2(torch.cat([self.kind(kind), plan.tokens[row, a]], dim=1))
-        logits = (plan.keys[0][row] @ query[:, :, None]).squeeze(2) * query.shape[1] ** -0.5
-        logits = logits + plan.pair[row, kind, a]
-        layout = plan.puzzles.layout
-        may = second_mask(plan.masks, layout, plan.which[row], kind, a)
-        return logits.masked_fill(~may, NEVER).log_softmax(1)
+    def _second(self, plan: Plan, kind: Tensor, a: Tensor) -> Tensor:
+        """``(B, D, C)`` log-probabilities of the second cell, given type and first ``(B, D)``."""
+        query = self.query2(torch.cat([self.kind(kind), plan.tokens[plan.row, a]], dim=2))
+        logits = (query * query.shape[2] ** -0.5) @ plan.keys[0].transpose(1, 2)
+        logits = logits + plan.pair[plan.row, kind, a]
+        may = second_mask(plan.puzzles, plan.which[:, None], kind, a)
+        return logits.masked_fill(~may, NEVER).log_softmax(2)
 
-    def _third(self, plan: Plan, row: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """``(A, C)`` log-probabilities of the third cell of a Swap-3."""
-        puzzles, which = plan.puzzles, plan.which[row]
-        token = torch.cat([self.kind(torch.full_like(a, SWAP_3)), plan.tokens[row, a],
-                           plan.tokens[row, b]], dim=1)  # fmt: skip
+    def _third(self, plan: Plan, a: Tensor, b: Tensor) -> Tensor:
+        """``(B, D, C)`` log-probabilities of the third cell of a Swap-3."""
+        puzzles, count = plan.puzzles, a.shape[1]
+        three = self.kind.weight[SWAP_3].expand(*a.shape, -1)
+        token = torch.cat([three, plan.tokens[plan.row, a], plan.tokens[plan.row, b]], dim=2)
         query = self.query3(token)
-        logits = (plan.keys[1][row] @ query[:, :, None]).squeeze(2) * query.shape[1] ** -0.5
+        logits = (query * query.shape[2] ** -0.5) @ plan.keys[1].transpose(1, 2)
         with torch.no_grad():
             # a cycle is the exchange of a and b, then that of a and c
-            two = torch.stack([torch.full_like(a, SWAP_2), a, b, torch.full_like(a, NONE)], dim=1)
-            between = apply(puzzles.layout, plan.boards[row], two)
-            gain = swap_gain_of(puzzles, between, which, a)
-            place = _place_gain_of(puzzles, between, which, a)
-        logits = logits + plan.scale[0] * gain + plan.scale[1] * place
-        may = third_mask(plan.masks, puzzles.layout, which, a, b)
-        return logits.masked_fill(~may, NEVER).log_softmax(1)
+            two = torch.stack([torch.full_like(a, SWAP_2), a, b, torch.full_like(a, NONE)], dim=2)
+            between = apply(
+                puzzles.layout, plan.boards.repeat_interleave(count, 0), two.flatten(0, 1)
+            )
+            pair, place = exchange_gain(
+                puzzles, between, plan.which.repeat_interleave(count), a.flatten()
+            )
+        logits = logits + plan.scale[0] * pair.view_as(logits)
+        if puzzles.place is not None:
+            logits = logits + plan.scale[1] * place.view_as(logits)
+        may = third_mask(puzzles, plan.which[:, None], a, b)
+        return logits.masked_fill(~may, NEVER).log_softmax(2)
 
     def sample(self, plan: Plan, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """``(B, count, 4)`` actions and their log-probabilities ``(B, count)``."""
-        b = len(plan.boards)
-        row = torch.arange(b, device=plan.boards.device).repeat_interleave(count)
-        kind = _draw(plan.types[row], generator)
-        first = plan.first[row, kind]
+        types = plan.types[:, None].expand(-1, count, -1)
+        kind = _draw(types, generator)
+        first = plan.first[plan.row, kind]
         a = _draw(first, generator)
-        log_p = _at(plan.types[row], kind) + _at(first, a)
-        second = self._second(plan, row, kind, a)
-        b2 = _draw(second, generator)
-        log_p = log_p + _at(second, b2)
-        c = torch.full_like(a, NONE)
-        cycle = (kind == SWAP_3).nonzero().squeeze(1)
-        if len(cycle):
-            third = self._third(plan, row[cycle], a[cycle], b2[cycle])
-            c3 = _draw(third, generator)
-            c = c.index_copy(0, cycle, c3)
-            log_p = log_p.index_add(0, cycle, _at(third, c3))
-        actions = torch.stack([kind, a, b2, c], dim=1)
+        second = self._second(plan, kind, a)
+        b = _draw(second, generator)
+        third = self._third(plan, a, b)
+        c = _draw(third, generator)
+        other = kind != SWAP_3
+        log_p = _at(types, kind) + _at(first, a) + _at(second, b)
+        log_p = log_p + _at(third, c).masked_fill(other, 0.0)
+        actions = torch.stack([kind, a, b, c.masked_fill(other, NONE)], dim=2)
         # where nothing may be done at all, nothing is done
-        stuck = ~plan.masks.types[plan.which[row]].any(1)
-        actions = actions.masked_fill(stuck[:, None], NONE)
-        return actions.unflatten(0, (-1, count)), log_p.unflatten(0, (-1, count))
+        stuck = plan.puzzles.tables.closed_types[plan.which].all(1)
+        return actions.masked_fill(stuck[:, None, None], NONE), log_p
 
     def log_prob(self, plan: Plan, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability ``(B,)`` of one legal action ``(B, 4)`` per board, and the entropy
         ``(B,)`` of the choices along its way."""
-        row = torch.arange(len(actions), device=actions.device)
-        kind, a, b, c = actions.clamp(min=0).unbind(1)
-        first = plan.first[row, kind]
-        second = self._second(plan, row, kind, a)
-        log_p = _at(plan.types, kind) + _at(first, a) + _at(second, b)
-        entropy = _entropy(plan.types) + _entropy(first) + _entropy(second)
-        cycle = (kind == SWAP_3).nonzero().squeeze(1)
-        if len(cycle):
-            third = self._third(plan, cycle, a[cycle], b[cycle])
-            log_p = log_p.index_add(0, cycle, _at(third, c[cycle]))
-            entropy = entropy.index_add(0, cycle, _entropy(third))
-        return log_p, entropy
+        kind, a, b, c = actions[:, None].clamp(min=0).unbind(2)  # (B, 1)
+        first = plan.first[plan.row, kind]
+        second, third = self._second(plan, kind, a), self._third(plan, a, b)
+        types = plan.types[:, None]
+        log_p = _at(types, kind) + _at(first, a) + _at(second, b)
+        entropy = _entropy(types) + _entropy(first) + _entropy(second)
+        other = kind != SWAP_3
+        log_p = log_p + _at(third, c).masked_fill(other, 0.0)
+        entropy = entropy + _entropy(third).masked_fill(other, 0.0)
+        return log_p.squeeze(1), entropy.squeeze(1)
 
 
 def _at(log_p: Tensor, index: Tensor) -> Tensor:
-    return log_p.gather(1, index[:, None]).squeeze(1)
+    return log_p.gather(-1, index[..., None]).squeeze(-1)
 
 
 def _entropy(log_p: Tensor) -> Tensor:
-    return -(log_p.exp() * log_p.clamp(min=-100.0)).sum(1)
+    return -(log_p.exp() * log_p.clamp(min=-100.0)).sum(-1)
 
 
 def _draw(log_p: Tensor, generator: torch.Generator) -> Tensor:
-    """One index per row, by the Gumbel trick: the same on every device, and no row may fail."""
-    noise = torch.rand(log_p.shape, generator=generator, device=log_p.device, dtype=torch.float32)
-    gumbel = -(-(noise.clamp(1e-10, 1.0 - 1e-7)).log()).log()
-    return (log_p.detach().float() + gumbel).argmax(1)
-
-
-def _allowed(m: Masks, layout: Layout, which: Tensor) -> Tensor:
-    """``(B, 3, C, C)``: second cells for every first one."""
-    other = ~torch.eye(layout.cells, dtype=torch.bool, device=which.device)
-    free = m.free[which][:, None] & other
-    blocks = m.blocks[which][:, None] & layout.apart
-    return torch.stack([free, free, blocks], dim=1)
-
-
-def _gains(puzzles: Puzzles, boards: Tensor, which: Tensor) -> Tensor:
-    """``(2, B, 3, C, C)``: gain in pair evidence and in place evidence, by type.
-
-    For a Swap-3, whose third cell is not known yet: what cell b gains by getting a's piece.
-    """
-    layout = puzzles.layout
-    fit = fits(puzzles, boards, which)
-    swap = swap_gain(puzzles, boards, which, fit)
-    total = fit.sum(1)
-    one_way = (total - total.diagonal(dim1=1, dim2=2)[:, :, None]).transpose(1, 2)
-    pair = torch.stack([swap, one_way, block_gain(puzzles, boards, which, fit)], dim=1)
-    if puzzles.place is None:
-        return torch.stack([pair, torch.zeros_like(pair)])
-    n = puzzles.place.shape[-1]
-    cell = torch.arange(layout.cells, device=boards.device)
-    at = puzzles.place.reshape(-1)[
-        ((which[:, None] * n + boards) * n)[:, None] + cell[:, None]
-    ]  # (B, cell, piece of cell k)
-    own = at.diagonal(dim1=1, dim2=2)
-    swap = at + at.transpose(1, 2) - own[:, :, None] - own[:, None]
-    one_way = (at - own[:, :, None]).transpose(1, 2)
-    block = torch.zeros_like(at)
-    if len(layout.tops):
-        x = at.new_zeros(len(at), len(layout.tops), len(layout.tops))
-        for member in range(4):
-            cells = layout.blocks[layout.tops, member]
-            x = x + at.index_select(1, cells).index_select(2, cells)
-        own = x.diagonal(dim1=1, dim2=2)
-        block[:, layout.tops[:, None], layout.tops] = (
-            x + x.transpose(1, 2) - own[:, :, None] - own[:, None]
-        )
-    return torch.stack([pair, torch.stack([swap, one_way, block], dim=1)])
-
-
-def _place_gain_of(puzzles: Puzzles, boards: Tensor, which: Tensor, cell: Tensor) -> Tensor:
-    """``(B, C)``: gain in place evidence of exchanging ``cell (B,)`` with every cell."""
-    if puzzles.place is None:
-        return puzzles.at.new_zeros(boards.shape)
-    n = puzzles.place.shape[-1]
-    flat = puzzles.place.reshape(-1)
-    base = which[:, None] * n
-    own = boards.gather(1, cell[:, None])
-    there = torch.arange(boards.shape[1], device=boards.device)
-    here = cell[:, None]
-    return (
-        flat[(base + boards) * n + here]
-        + flat[(base + own) * n + there]
-        - flat[(base + boards) * n + there]
-        - flat[(base + own) * n + here]
-    )
+    """One index per row, the winner of an exponential race (the Gumbel trick): no row may fail."""
+    race = torch.empty(log_p.shape, device=log_p.device).exponential_(generator=generator)
+    return (log_p.detach() - race.clamp_(min=1e-10).log_()).argmax(-1)

@@ -47,6 +47,14 @@ class BatchEnv:
         """Do one action ``(B, 4)`` per board."""
         fine = legal(self.puzzles, self.which, actions) & ~self.done
         after = apply(self.puzzles.layout, self.boards, actions.masked_fill(~fine[:, None], -1))
+        return self._arrive(after, fine)
+
+    def follow(self, after: Tensor) -> Outcome:
+        """Go on with boards ``(B, C)`` to which legal actions have led, each by one."""
+        fine = ~self.done
+        return self._arrive(torch.where(fine[:, None], after, self.boards), fine)
+
+    def _arrive(self, after: Tensor, fine: Tensor) -> Outcome:
         self.boards = after
         counts = count_right(self.puzzles, after, self.which)
         self.done = self.done | counts.perfect

@@ -13,6 +13,8 @@ from .state import CELL, GLOBAL, State, observe
 
 LINE = (0.3, 0.03, 0.7)
 """Value per unit of mean pair, border and place evidence: what an untrained critic says."""
+CPU_BOARDS = 32
+"""Boards that are judged at a time on a CPU, for its caches."""
 
 
 class Critic(nn.Module):
@@ -38,27 +40,28 @@ class Critic(nn.Module):
             self.line.weight.zero_()
             self.line.weight[0, :3] = torch.tensor(LINE)
             self.line.bias.fill_(0.4)
+        self.evidence: Tensor
+        self.register_buffer("evidence", self.line.weight[0].detach().clone(), persistent=False)
 
     def forward(self, state: State, layout: Layout) -> Tensor:
         """``(B,)``."""
         x = F.relu(self.cell(state.cells))
         # what neighbours say is added up after the layer: linear, and half the width to move
-        y = F.relu(self.own(x) + 0.25 * _around(self.near(x), layout))
+        y = F.relu(_add_around(self.own(x), self.near(x), layout))
         pooled = torch.cat([x.mean(1), y.mean(1), state.glob], dim=1)
         answer = self.value(F.relu(self.out(pooled))) + self.line(state.glob)
         return answer.squeeze(1)
 
 
-def _around(x: Tensor, layout: Layout) -> Tensor:
-    """``(B, C, w)``: sum over a cell's four neighbours."""
+def _add_around(out: Tensor, x: Tensor, layout: Layout) -> Tensor:
+    """``out (B, C, w)`` plus a quarter of what a cell's four neighbours say, in place."""
     count = layout.rows * layout.cols
     grid = x[:, :count].unflatten(1, layout.grid)
-    out = torch.zeros_like(x)
     near = out[:, :count].unflatten(1, layout.grid)  # a view: shifted grids are added in place
-    near[:, 1:] += grid[:, :-1]
-    near[:, :-1] += grid[:, 1:]
-    near[:, :, 1:] += grid[:, :, :-1]
-    near[:, :, :-1] += grid[:, :, 1:]
+    near[:, 1:].add_(grid[:, :-1], alpha=0.25)
+    near[:, :-1].add_(grid[:, 1:], alpha=0.25)
+    near[:, :, 1:].add_(grid[:, :, :-1], alpha=0.25)
+    near[:, :, :-1].add_(grid[:, :, 1:], alpha=0.25)
     return out
 
 
@@ -81,19 +84,18 @@ def evaluate(
     ``chunk`` boards at a time; 0 = as many as suit the device (on a CPU, its caches).
     """
     parts = []
-    chunk = chunk or (32 if boards.device.type == "cpu" else 16384)
+    chunk = chunk or (CPU_BOARDS if boards.device.type == "cpu" else 16384)
     with torch.no_grad():
         for part, w in zip(boards.split(chunk), which.split(chunk), strict=True):
             state = observe(puzzles, part, w)
             value = critic(state, puzzles.layout)
             if evidence:
-                value = value + evidence * (state.glob[:, :3] * value.new_tensor(LINE)).sum(1)
-            parts.append(value.float())
-    return torch.cat(parts)
+                value = torch.addmv(value, state.glob, critic.evidence, alpha=evidence)
+            parts.append(value)
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
 def soft_update(evaluator: nn.Module, critic: nn.Module, beta: float) -> None:
     """Eq. evaluator_update: μ ← β·φ + (1−β)·μ."""
     with torch.no_grad():
-        for mu, phi in zip(evaluator.parameters(), critic.parameters(), strict=True):
-            mu.lerp_(phi, beta)
+        torch._foreach_lerp_(list(evaluator.parameters()), list(critic.parameters()), beta)

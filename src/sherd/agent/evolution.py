@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from ..errors import SherdError
-from .rules import NONE, SWAP_3, Puzzles, apply, legal
+from .breeding import breed, pack, throw
+from .rules import NONE, Puzzles, moved
 
 Judge = Callable[[Tensor, Tensor], Tensor]
 """Boards ``(n, C)`` and whose they are ``(n,)`` → values ``(n,)``."""
@@ -77,16 +78,20 @@ class Evolved:
 
 def compact(genomes: Tensor) -> Tensor:
     """``(…, L, 4)`` with its actions at the front, in order."""
-    order = (genomes[..., 0] < 0).to(torch.int8).argsort(dim=-1, stable=True)
-    return genomes.gather(-2, order[..., None].expand_as(genomes))
+    return pack(genomes, genomes[..., 0] >= 0)[0]
 
 
 def final_boards(puzzles: Puzzles, boards: Tensor, genomes: Tensor) -> Tensor:
     """``(B·S, C)``: boards ``(B, C)`` after the sequences ``(B, S, L, 4)``."""
-    state = boards.repeat_interleave(genomes.shape[1], 0)
-    for action in genomes.flatten(0, 1).unbind(1):
-        state = apply(puzzles.layout, state, action)
-    return state
+    layout, s = puzzles.layout, genomes.shape[1]
+    to, source = moved(layout, genomes.flatten(0, 1))  # (B·S, L, 8)
+    # every action as a map, cell → cell its piece comes from; maps are joined two by two
+    maps = layout.cell.expand(*to.shape[:2], -1).scatter(2, to, source)  # (B·S, L, C+1)
+    while maps.shape[1] > 1:
+        even = maps.shape[1] // 2 * 2
+        joined = maps[:, 0:even:2].gather(2, maps[:, 1:even:2])
+        maps = torch.cat([joined, maps[:, even:]], dim=1) if even < maps.shape[1] else joined
+    return boards.repeat_interleave(s, 0).gather(1, maps[:, 0, :-1])
 
 
 class Evolution:
@@ -106,18 +111,29 @@ class Evolution:
         generator: torch.Generator,
     ) -> Evolved:
         """Evolve sequences for ``boards (B, C)``; ``proposed (B, D, 4)`` come from the actor."""
-        p = self.params
-        parents = self._founders(proposed, history, generator)
-        worth = self._judge(puzzles, boards, which, parents, judge)
+        p, draws = self.params, proposed.shape[1]
+        owner = which.repeat_interleave(p.population)
+
+        def judged(genomes: Tensor, length: Tensor) -> Tensor:
+            value = judge(final_boards(puzzles, boards, genomes), owner).view_as(length)
+            value = torch.sub(value, length, alpha=p.shorter)
+            return value.masked_fill(length == 0, float("-inf"))  # an action must be done
+
+        parents, length = self._founders(proposed, history, generator)
+        worth = judged(parents, length)
+        if p.generations:
+            dice = throw(
+                p.generations, p.population, p.parents, p.length, p.crossover, puzzles.layout,
+                proposed, generator,
+            )  # fmt: skip
         since, last = 0, worth.amax(1)
-        for _ in range(p.generations):
+        for z in range(p.generations):
             if p.settle and since >= p.settle:
                 break
             parents, worth = _best(parents, worth, p.parents)
-            children = self._breed(puzzles, which, parents, proposed, generator)
-            value = self._judge(puzzles, boards, which, children, judge)
+            children, length = breed(puzzles, which, parents, dice.generation(z), draws)
             parents = torch.cat([parents, children], dim=1)
-            worth = torch.cat([worth, value], dim=1)
+            worth = torch.cat([worth, judged(children, length)], dim=1)
             if p.settle:
                 top = worth.amax(1)
                 since = 0 if bool((top > last).any()) else since + 1
@@ -129,116 +145,26 @@ class Evolution:
         rest = torch.cat([parents[:, :, 1:], torch.full_like(parents[:, :, :1], NONE)], dim=2)
         return Evolved(action, worth[:, 0], torch.where(done, rest, parents)[:, : p.history])
 
-    def _judge(
-        self, puzzles: Puzzles, boards: Tensor, which: Tensor, genomes: Tensor, judge: Judge
-    ) -> Tensor:
-        """``(B, S)``."""
-        b, s = genomes.shape[:2]
-        final = final_boards(puzzles, boards, genomes)
-        value = judge(final, which.repeat_interleave(s)).reshape(b, s)
-        length = (genomes[..., 0] >= 0).sum(2)
-        value = value - self.params.shorter * length
-        return value.masked_fill(length == 0, float("-inf"))  # an action must be done
-
     def _founders(
         self, proposed: Tensor, history: Tensor | None, generator: torch.Generator
-    ) -> Tensor:
-        """``(B, S, L, 4)``: every proposal leads a sequence; half go on with other proposals."""
+    ) -> tuple[Tensor, Tensor]:
+        """``(B, S, L, 4)`` and their lengths ``(B, S)``: every proposal leads a sequence; half go
+        on with other proposals."""
         p, device = self.params, proposed.device
         b, d = proposed.shape[:2]
-        pick = torch.randint(d, (b, p.population, p.length), generator=generator, device=device)
-        lead = torch.arange(p.population, device=device) % d
-        pick[:, :, 0] = lead
+        size = (b, p.population, p.length + 1)
+        dice = torch.randint(1 << 30, size, generator=generator, device=device)
+        pick = dice[..., :-1] % d
+        pick[:, :, 0] = torch.arange(p.population, device=device) % d
         out = proposed.gather(1, pick.flatten(1)[..., None].expand(-1, -1, 4))
-        out = out.unflatten(1, (p.population, p.length)).clone()
-        length = torch.randint(
-            1, p.length + 1, (b, p.population), generator=generator, device=device
-        )
-        length[:, ::2] = 1
-        beyond = torch.arange(p.length, device=device) >= length[..., None]
-        out.masked_fill_(beyond[..., None], NONE)
+        out = out.unflatten(1, (p.population, p.length))
+        length = dice[..., -1] % p.length
+        length[:, ::2].zero_()
+        beyond = torch.arange(p.length, device=device) > length[..., None]
+        out = out.masked_fill(beyond[..., None], NONE)
         if history is not None and history.shape[1]:
             out[:, -history.shape[1] :] = history
-        return compact(out)
-
-    def _breed(
-        self,
-        puzzles: Puzzles,
-        which: Tensor,
-        parents: Tensor,
-        proposed: Tensor,
-        generator: torch.Generator,
-    ) -> Tensor:
-        """``(B, S, L, 4)`` offspring; what has become illegal is left out."""
-        p, device = self.params, parents.device
-        b, s = len(parents), p.population
-
-        def draw(high: int, *size: int) -> Tensor:
-            return torch.randint(high, size, generator=generator, device=device)
-
-        k = parents.shape[1]
-        one = torch.minimum(draw(k, b, s), draw(k, b, s))  # better parents breed more
-        mother = _take(parents, one)
-        father = _take(parents, draw(k, b, s))
-        mixed = self._cross(mother, father, draw)
-        chance = torch.rand((b, s), generator=generator, device=device)
-        child = torch.where((chance < p.crossover)[..., None, None], mixed, mother)
-        child = self._mutate(puzzles, child, proposed, draw)
-        flat = child.reshape(-1, 4)
-        owner = which.repeat_interleave(s * p.length)
-        ok = legal(puzzles, owner, flat)
-        return compact(flat.masked_fill(~ok[:, None], NONE).reshape(child.shape))
-
-    def _cross(self, mother: Tensor, father: Tensor, draw: Callable[..., Tensor]) -> Tensor:
-        """Cut and splice, or an exchange of one cell between two actions."""
-        b, s, length, _ = mother.shape
-        place = torch.arange(length, device=mother.device)
-        head = draw(length + 1, b, s)  # actions of the mother that stay
-        tail = draw(length, b, s)  # where the father's part begins
-        at = place - head[..., None] + tail[..., None]
-        inside = (at >= 0) & (at < length)
-        from_father = father.gather(2, at.clamp(0, length - 1)[..., None].expand(-1, -1, -1, 4))
-        from_father = from_father.masked_fill(~inside[..., None], NONE)
-        spliced = torch.where((place < head[..., None])[..., None], mother, from_father)
-        slot, spot = 1 + draw(2, b, s), draw(length, b, s)
-        here = (place == spot[..., None])[..., None] & (
-            torch.arange(4, device=mother.device) == slot[..., None, None]
-        )
-        exchanged = torch.where(here, father, mother)
-        return torch.where((draw(4, b, s) == 0)[..., None, None], exchanged, spliced)
-
-    def _mutate(
-        self, puzzles: Puzzles, child: Tensor, proposed: Tensor, draw: Callable[..., Tensor]
-    ) -> Tensor:
-        """One action of every child: another of the actor's, another cell, a neighbour's cell,
-        another type, or none."""
-        b, s, length, _ = child.shape
-        device = child.device
-        layout = puzzles.layout
-        used = (child[..., 0] >= 0).sum(2)
-        spot = draw(1 << 20, b, s) % (used + 1).clamp(max=length)  # one past the end: longer
-        old = child.gather(2, spot[..., None, None].expand(b, s, 1, 4)).squeeze(2)  # (B, S, 4)
-        kind = old[..., 0]
-        fresh = _take(proposed, draw(proposed.shape[1], b, s))
-        slots = torch.where(kind == SWAP_3, 3, 2)
-        slot = 1 + draw(6, b, s) % slots
-        column = torch.arange(4, device=device) == slot[..., None]
-        cell = draw(layout.cells, b, s)
-        another = torch.where(column, cell[..., None], old)
-        now = old.gather(2, slot[..., None]).squeeze(2).clamp(min=0)
-        beside = layout.near[now, draw(4, b, s)]
-        beside = torch.where(beside < layout.cells, beside, cell)
-        nearby = torch.where(column, beside[..., None], old)
-        type_ = draw(3, b, s)
-        third = torch.where(type_ == SWAP_3, cell, NONE)
-        retyped = torch.stack([type_, old[..., 1], old[..., 2], third], dim=-1)
-        none = torch.full_like(old, NONE)
-        empty = (kind < 0)[..., None]
-        choice = draw(8, b, s)[..., None]
-        new = torch.where(choice < 3, fresh, torch.where(choice < 5, another, nearby))
-        new = torch.where(choice == 6, retyped, torch.where(choice == 7, none, new))
-        new = torch.where(empty, fresh, new)  # past the end: one action more
-        return child.scatter(2, spot[..., None, None].expand(b, s, 1, 4), new[:, :, None])
+        return pack(out, out[..., 0] >= 0)
 
 
 def _take(genomes: Tensor, index: Tensor) -> Tensor:

@@ -38,11 +38,35 @@ class Layout:
     """``(C, C)`` bool: two blocks that both fit and do not overlap."""
     adjacent: Tensor
     """``(A, 2)``: neighbouring cells, left–right first, then top–bottom."""
+    joined: Tensor
+    """``(C, C)``: 1 where the second cell is to the right of the first, 2 where it is below."""
+    direction: Tensor
+    """``(A,)``: the same of ``adjacent``."""
     across: int
     """How many of ``adjacent`` are left–right."""
     touching: Tensor
     """``(T, 7)``: seams between blocks that touch: block, block, side, cell of the first block at
     the seam, cell of the second, the place of the first in the other block, and vice versa."""
+    columns: Tensor
+    """``(4, 16)``: by type of action (the last: none), the places of an action that name the cells
+    that get another piece (8) and those it comes from (8)."""
+    moves: Tensor
+    """``(4, 16, C+1)``: what such a place stands for if it names this cell; C = nothing moves."""
+    slots: Tensor
+    """``(16,)``: 0 … 15."""
+    pairs: Tensor
+    """``(2, 3)``: places of an action that are compared: a with b, a with c, b with c."""
+    cell: Tensor
+    """``(C+1,)``: 0 … C."""
+    tail: Tensor
+    """``(C+1,)``: C, then all cells: what `gains.seen` appends to a board."""
+    seen: Tensor
+    """``(C, 6)``: entries of such a board beside each cell: its four neighbours, its own number,
+    C."""
+    inner: Tensor
+    """``(C, 4)`` float: 1 where a side has a neighbour."""
+    real: Tensor
+    """``(C, 1)`` float: 1 for cells of the grid, 0 for the pool."""
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -94,14 +118,48 @@ def make_layout(
         apart[:count, :count] = both & ((dr >= 2) | (dc >= 2))
         right = torch.stack([at, at + 1], dim=1)[c < cols - 1]
         below = torch.stack([at, at + cols], dim=1)[r < rows - 1]
+        adjacent = torch.cat([right, below])
+        direction = torch.cat([torch.ones(len(right)), torch.full((len(below),), 2.0)]).long()
+        joined = torch.zeros(total, total, dtype=torch.long)
+        joined[adjacent[:, 0], adjacent[:, 1]] = direction
         tables = (
             near, rim, blocks, member, tops, apart,
-            torch.cat([right, below]), _touching(near, blocks, apart),
+            adjacent, joined, direction, _touching(near, blocks, apart),
         )  # fmt: skip
-        near, rim, blocks, member, tops, apart, adjacent, touching = (t.to(device) for t in tables)
+        cell = torch.arange(total)
+        seen = torch.cat([near, (total + 1 + cell)[:, None], torch.full((total, 1), total)], 1)
+        inner = (near < total).float()
+        real = (cell < count).float()[:, None]
+        more = (
+            *_moves(blocks), torch.arange(16), torch.tensor([[1, 1, 2], [2, 3, 3]]),
+            torch.arange(total + 1), torch.cat([torch.tensor([total]), cell]), seen, inner, real,
+        )  # fmt: skip
+        near, rim, blocks, member, tops, apart, adjacent, joined, direction, touching = (
+            t.to(device) for t in tables
+        )
+        columns, moves, slots, pairs, cell, tail, seen, inner, real = (t.to(device) for t in more)
     return Layout(
-        rows, cols, pool, near, rim, blocks, member, tops, apart, adjacent, len(right), touching
-    )
+        rows, cols, pool, near, rim, blocks, member, tops, apart, adjacent, joined,
+        direction, len(right), touching,
+        columns, moves, slots, pairs, cell, tail, seen, inner, real,
+    )  # fmt: skip
+
+
+def _moves(blocks: Tensor) -> tuple[Tensor, Tensor]:
+    """`Layout.columns` and `Layout.moves`: an action's moves are two look-ups."""
+    total = len(blocks)
+    a, b, c = 1, 2, 3  # places of an action
+    swap, cycle = ((b, a), (a, b)), ((b, c, a), (a, b, c))  # to, from
+    block = ((b, b, b, b, a, a, a, a), (a, a, a, a, b, b, b, b))
+    columns = torch.zeros(4, 16, dtype=torch.long)
+    moves = torch.full((4, 16, total + 1), total)
+    for kind, halves in enumerate((swap, cycle, block)):
+        for half, places in enumerate(halves):
+            for k, place in enumerate(places):
+                slot = 8 * half + k
+                columns[kind, slot] = place
+                moves[kind, slot, :total] = blocks[:, k % 4] if kind == 2 else torch.arange(total)
+    return columns, moves
 
 
 def _touching(near: Tensor, blocks: Tensor, apart: Tensor) -> Tensor:

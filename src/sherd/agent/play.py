@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .actor import Actor, Plan
+from .actor import Actor
 from .critic import Critic, evaluate
 from .evolution import Evolution, EvolutionParams
 from .rules import Puzzles, apply
@@ -25,8 +25,6 @@ class Step:
     """``(B,)``: the evaluator's opinion of the best sequence."""
     history: Tensor
     """``(B, H, L, 4)``: to hand to the next step."""
-    plan: Plan
-    """The actor's, before the action."""
 
 
 class Agent:
@@ -69,4 +67,4 @@ class Agent:
 
         found = self.evolution.run(puzzles, boards, which, proposed, history, judge, generator)
         after = apply(puzzles.layout, boards, found.action)
-        return Step(found.action, after, found.value, found.history, plan)
+        return Step(found.action, after, found.value, found.history)

@@ -11,6 +11,7 @@ of the evidence.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from ..errors import SherdError
 from ..perception.evidence import Evidence
 from ..puzzle import EMPTY, Puzzle
 from .layout import Layout, make_layout
+from .tables import Tables, make_tables
 
 SWAP_2, SWAP_3, SWAP_PUZZLET = 0, 1, 2
 TYPES = ("swap-2", "swap-3", "swap-puzzlet")
@@ -62,6 +64,14 @@ class Puzzles:
     def device(self) -> torch.device:
         """Where the tensors lie."""
         return self.at.device
+
+    @cached_property
+    def tables(self) -> Tables:
+        """Look-up tables; change nothing in place once they are there."""
+        with torch.inference_mode(False), torch.no_grad():
+            return make_tables(
+                self.layout, self.at, self.border, self.fixed, self.blank, self.place
+            )
 
     def pick(self, index: Tensor) -> Puzzles:
         """The puzzles ``index``, in that order, repeated where it repeats."""
@@ -180,50 +190,36 @@ def shuffle(boards: Tensor, free: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def moved(layout: Layout, actions: Tensor) -> tuple[Tensor, Tensor]:
-    """``(B, 8)`` cells that get another piece, and the cells it comes from; C where fewer do."""
-    idle = actions[:, :1] < 0  # no action at all: nothing moves
-    kind, a, b, c = actions.clamp(min=0).unbind(1)
-    none = torch.full_like(a, layout.cells)
-    third = torch.where(kind == SWAP_3, c, none)
-    last = torch.where(kind == SWAP_3, c, b)  # a gets the piece of b, or of c in a cycle
-    small_to = torch.stack([b, a, third, *[none] * 5], dim=1)
-    small_from = torch.stack([a, last, torch.where(kind == SWAP_3, b, none), *[none] * 5], dim=1)
-    first, second = layout.blocks[a], layout.blocks[b]  # (B, 4)
-    block = (kind == SWAP_PUZZLET)[:, None]
-    to = torch.where(block, torch.cat([second, first], 1), small_to)
-    source = torch.where(block, torch.cat([first, second], 1), small_from)
-    return to.masked_fill(idle, layout.cells), source.masked_fill(idle, layout.cells)
+    """``(…, 8)`` cells that get another piece by ``actions (…, 4)``, and the cells it comes from;
+    C where fewer do."""
+    kind = actions[..., 0]
+    cells = actions.gather(-1, layout.columns[kind])  # (…, 16); type -1 is the last row
+    both = layout.moves[kind[..., None], layout.slots, cells]
+    return both[..., :8], both[..., 8:]
 
 
 def apply(layout: Layout, boards: Tensor, actions: Tensor) -> Tensor:
     """``boards (B, C)`` after ``actions (B, 4)``; actions are taken to be legal."""
     to, source = moved(layout, actions)
-    padded = torch.cat([boards, boards.new_full((len(boards), 1), layout.cells)], dim=1)
+    padded = torch.cat([boards, layout.tail[:1].expand(len(boards), 1)], dim=1)
     return padded.scatter(1, to, padded.gather(1, source))[:, :-1]
+
+
+def open_actions(puzzles: Puzzles, which: Tensor, actions: Tensor) -> Tensor:
+    """``(…,)`` bool: whether well-formed ``actions (…, 4)`` of the puzzles ``which (…,)`` may be
+    done; type -1 may not."""
+    one, two = actions[..., puzzles.layout.pairs].unbind(-2)  # (…, 3)
+    closed = puzzles.tables.closed[which[..., None], actions[..., :1], one, two]
+    return ~closed.any(-1)
 
 
 def legal(puzzles: Puzzles, which: Tensor, actions: Tensor) -> Tensor:
     """``(B,)`` bool: whether ``actions (B, 4)`` may be done."""
-    layout, (kind, a, b, c) = puzzles.layout, actions.unbind(1)
-    cells = layout.cells
-    known = (kind >= 0) & (kind <= 2) & (a >= 0) & (a < cells) & (b >= 0) & (b < cells)
-    third = kind == SWAP_3
-    known = known & torch.where(third, (c >= 0) & (c < cells), c == NONE)
-    safe = torch.where(known[:, None], actions, 0)
-    kind, a, b, c = safe.clamp(min=0).unbind(1)
-    free = ~puzzles.fixed[which]
-    pad = torch.cat([free, free.new_zeros(len(free), 1)], dim=1)
-
-    def open_(cell: Tensor) -> Tensor:
-        return pad.gather(1, cell[:, None]).squeeze(1)
-
-    two = open_(a) & open_(b) & (a != b)
-    three = two & open_(c) & (c != a) & (c != b)
-    blocks = layout.apart[a, b]
-    for members in (layout.blocks[a], layout.blocks[b]):
-        blocks = blocks & pad.gather(1, members).all(1)
-    answer = torch.stack([two, three, blocks], dim=1).gather(1, kind[:, None]).squeeze(1)
-    return known & answer
+    kind, cells = actions[:, 0], puzzles.layout.cells
+    formed = ((actions[:, 1:] >= 0) & (actions[:, 1:] < cells)).all(1) & (kind == SWAP_3)
+    two = ((actions[:, 1:3] >= 0) & (actions[:, 1:3] < cells)).all(1) & (actions[:, 3] == NONE)
+    formed = formed | (two & ((kind == SWAP_2) | (kind == SWAP_PUZZLET)))
+    return open_actions(puzzles, which, actions.masked_fill(~formed[:, None], NONE))
 
 
 @dataclass(frozen=True)
@@ -234,35 +230,22 @@ class Masks:
     """``(P, 3)``."""
     first: Tensor
     """``(P, 3, C)``: first cells that have at least one continuation."""
-    free: Tensor
-    """``(P, C)``: single cells."""
-    blocks: Tensor
-    """``(P, C)``: blocks of free cells, by their top left."""
 
 
 def masks(puzzles: Puzzles) -> Masks:
     """The choices of ``puzzles``."""
-    layout, free = puzzles.layout, ~puzzles.fixed
-    pad = torch.cat([free, free.new_zeros(len(free), 1)], dim=1)
-    blocks = pad[:, layout.blocks].all(2)  # (P, C)
-    count = free.sum(1, keepdim=True)
-    partner = (blocks[:, None] & layout.apart).any(2)
-    first = torch.stack([free & (count >= 2), free & (count >= 3), blocks & partner], dim=1)
-    return Masks(first.any(2), first, free, blocks)
+    return Masks(~puzzles.tables.closed_types, ~puzzles.tables.closed_first)
 
 
-def second_mask(m: Masks, layout: Layout, which: Tensor, kind: Tensor, a: Tensor) -> Tensor:
-    """``(B, C)``: second cells that may follow a type and a first cell."""
-    cells = torch.arange(layout.cells, device=a.device)
-    single = m.free[which] & (cells != a[:, None])
-    block = m.blocks[which] & layout.apart[a]
-    return torch.where((kind == SWAP_PUZZLET)[:, None], block, single)
+def second_mask(puzzles: Puzzles, which: Tensor, kind: Tensor, a: Tensor) -> Tensor:
+    """``(…, C)``: second cells that may follow a type and a first cell."""
+    return ~puzzles.tables.closed[which, kind, a, :-1]
 
 
-def third_mask(m: Masks, layout: Layout, which: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """``(B, C)``: third cells of a Swap-3."""
-    cells = torch.arange(layout.cells, device=a.device)
-    return m.free[which] & (cells != a[:, None]) & (cells != b[:, None])
+def third_mask(puzzles: Puzzles, which: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """``(…, C)``: third cells of a Swap-3."""
+    closed = puzzles.tables.closed[:, SWAP_3]
+    return ~(closed[which, a, :-1] | closed[which, b, :-1])
 
 
 def all_actions(puzzles: Puzzles, puzzle: int = 0) -> Tensor:
@@ -305,14 +288,11 @@ def count_right(puzzles: Puzzles, boards: Tensor, which: Tensor) -> Counts:
         raise SherdError("reward: these puzzles have no truth; rewards exist in training only")
     layout, truth = puzzles.layout, puzzles.truth[which]
     in_place = (boards == truth).sum(1)
-    left, right = layout.adjacent[:, 0], layout.adjacent[:, 1]
-    # the true neighbour of every piece, to the right and below; C = none
-    pairs = torch.zeros_like(in_place)
-    for part in (slice(0, layout.across), slice(layout.across, None)):
-        after = truth.new_full((len(truth), layout.cells + 1), layout.cells)
-        after.scatter_(1, truth[:, left[part]], truth[:, right[part]])
-        got = after.gather(1, boards[:, left[part]])
-        pairs = pairs + (got == boards[:, right[part]]).sum(1)
+    # where the piece of each cell belongs; two cells are right if their pieces belong so
+    home = torch.zeros_like(truth).scatter_(1, truth, layout.tail[1:].expand_as(truth))
+    at = home.gather(1, boards)[:, layout.adjacent]  # (B, A, 2)
+    pairs = layout.joined[at[..., 0], at[..., 1]]
+    pairs = (pairs == layout.direction).sum(1)
     return Counts(in_place, pairs, in_place == layout.cells)
 
 

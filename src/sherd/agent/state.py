@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
 
-from .gains import rims, sides
+from .gains import seen
+from .layout import make_layout
 from .rules import Puzzles
 
 CELL = 24
@@ -35,23 +37,50 @@ class State:
     places, E_g and whether there is one, size (log C), weakest cell."""
 
 
-def block_evidence(pair: Tensor, puzzles: Puzzles) -> Tensor:
-    """``(B, C+1)``: sum of the inner seams of every 2×2 block, by its top left; from `sides`."""
-    layout = puzzles.layout
-    out = pair.new_zeros(len(pair), layout.cells + 1)
-    if len(layout.tops):
-        a, b, c, _ = layout.blocks[layout.tops].unbind(1)
-        out[:, layout.tops] = pair[:, a, 1] + pair[:, c, 1] + pair[:, a, 2] + pair[:, b, 2]
-    return out
+@dataclass(frozen=True)
+class _Frame:
+    """How a layout's figures are put together, in few operations."""
+
+    scale: Tensor
+    """``(C, 6)``: units of `gains.seen`."""
+    split: Tensor
+    """``(C, 2, 4)``: which sides have a neighbour, which lie at the rim."""
+    seams: Tensor
+    """``(K+1, 4)``: inner seams of the 2×2 blocks in a flat ``(C, 2, 4)``; the last is no block."""
+    member: Tensor
+    """``(C, 4)``: `Layout.member`, in the order of ``seams``."""
+    mean: Tensor
+    """``(C·6, 7)``: global figures are linear in the figures of the cells …"""
+    start: Tensor
+    """``(7,)``: … and begin with these."""
 
 
-def place_now(puzzles: Puzzles, boards: Tensor, which: Tensor) -> Tensor:
-    """``(B, C)``: place evidence of every piece in its cell, 0 without place evidence."""
-    if puzzles.place is None:
-        return puzzles.at.new_zeros(boards.shape)
-    n = puzzles.place.shape[-1]
-    cell = torch.arange(boards.shape[1], device=boards.device)
-    return puzzles.place.reshape(-1)[(which[:, None] * n + boards) * n + cell]
+@cache
+def _frame(rows: int, cols: int, pool: int, placed: bool, device: torch.device) -> _Frame:
+    with torch.inference_mode(False):
+        layout = make_layout(rows, cols, pool)
+        c, tops = layout.cells, layout.tops
+        scale = torch.ones(c, 6)
+        scale[:, :4] = layout.real / NATS
+        scale[:, 4] = placed / NATS
+        four = layout.blocks[tops]  # (K, 4)
+        # a block's seams: right of its upper and lower left cell, below its upper cells; a flat
+        # place of 0 is above cell 0, where there is never a neighbour: evidence 0
+        seams = torch.zeros(len(tops) + 1, 4, dtype=torch.long)
+        for k, (member, side) in enumerate(((0, 1), (2, 1), (0, 2), (1, 2))):
+            seams[:-1, k] = four[:, member] * 8 + side
+        number = torch.full((c + 1,), len(tops))
+        number[tops] = torch.arange(len(tops))
+        mean = torch.zeros(c, 6, 7)
+        mean[:, :4, 0] = layout.inner / (2 * max(1, layout.links))
+        mean[:, :4, 1] = layout.rim / max(1, 2 * (rows + cols))
+        mean[:, 4, 2] = 1.0 / c
+        start = torch.tensor([0.0, 0.0, 0.0, float(placed), 0.0, 0.0, math.log(c) / 5.0])
+        parts = (
+            scale, torch.stack([layout.inner, layout.rim], 1), seams, number[layout.member],
+            mean.flatten(0, 1), start,
+        )  # fmt: skip
+        return _Frame(*(p.to(device) for p in parts))
 
 
 def observe(
@@ -72,42 +101,26 @@ def observe(
         ``(B,)`` global evidence E_g; optional.
     """
     layout = puzzles.layout
-    b, c = boards.shape
-    pair = sides(puzzles, boards, which)
-    rim = rims(puzzles, boards, which) * layout.rim
-    block = block_evidence(pair, puzzles)[:, layout.member]  # (B, C, 4)
-    head = torch.zeros_like(block)
+    f = _frame(layout.rows, layout.cols, layout.pool, puzzles.place is not None, boards.device)
+    figures = seen(puzzles, boards, which) * f.scale  # (B, C, 6)
+    around = figures[:, :, :4]
+    apart = around[:, :, None] * f.split  # (B, C, 2, 4): pair, rim
+    block = apart.flatten(1)[:, f.seams].mean(2)[:, f.member]  # (B, C, 4)
+    weakest = around.amin(2, keepdim=True)
+    static = puzzles.tables.static[which]
+    head = static[..., :4]
     if puzzlet is not None:
-        pad = torch.cat([puzzlet, puzzlet.new_zeros(b, 1)], dim=1)
-        head = pad[:, layout.member]
-    place = place_now(puzzles, boards, which)
-    placed = place.new_full((b, c), float(puzzles.place is not None))
-    a, b_, c_, d = torch.where(layout.rim > 0, rim, pair).unbind(2)
-    weakest = torch.minimum(torch.minimum(a, b_), torch.minimum(c_, d))
-    real = puzzles.at.new_ones(c)
-    real[layout.rows * layout.cols :] = 0.0
-    cell = torch.arange(c, device=boards.device)
-    row = (cell // layout.cols).to(pair.dtype) / max(1, layout.rows - 1) * real
-    col = (cell % layout.cols).to(pair.dtype) / max(1, layout.cols - 1) * real
-    flags = torch.stack(
+        pad = torch.cat([puzzlet, puzzlet.new_zeros(len(boards), 1)], dim=1)
+        head = pad[:, layout.member] / NATS
+    cells = torch.cat(
         [
-            place / NATS, placed, weakest / NATS,
-            puzzles.fixed[which].to(pair.dtype), (1.0 - real).expand(b, c),
-            row.expand(b, c), col.expand(b, c), puzzles.blank[which].gather(1, boards),
+            apart.flatten(2), block, head, figures[..., 4:5], static[..., 4:5], weakest,
+            static[..., 5:], figures[..., 5:],
         ],
         dim=2,
     )  # fmt: skip
-    cells = torch.cat([pair / NATS, rim / NATS, block / (4 * NATS), head / NATS, flags], dim=2)
-    links = max(1, layout.links)
-    ends = max(1, 2 * (layout.rows + layout.cols))
-    ones = pair.new_ones(b)
-    glob = torch.stack(
-        [
-            pair.sum((1, 2)) / (2 * links * NATS), rim.sum((1, 2)) / (ends * NATS),
-            place.mean(1) / NATS, placed[:, 0],
-            torch.zeros_like(ones) if whole is None else whole / NATS,
-            ones * float(whole is not None), ones * (math.log(c) / 5.0), weakest.amin(1) / NATS,
-        ],
-        dim=1,
-    )  # fmt: skip
-    return State(cells.clamp(-LARGEST, LARGEST), glob.clamp(-LARGEST, LARGEST))
+    glob = torch.addmm(f.start, figures.flatten(1), f.mean)
+    if whole is not None:
+        glob[:, 4], glob[:, 5] = whole / NATS, 1.0
+    glob = torch.cat([glob, weakest.amin(1)], dim=1)
+    return State(cells.clamp_(-LARGEST, LARGEST), glob.clamp_(-LARGEST, LARGEST))

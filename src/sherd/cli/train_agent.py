@@ -46,6 +46,9 @@ def agent(
     dqn: Annotated[
         bool, typer.Option("--dqn", help="Train the DQN agent of the ablation instead.")
     ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Of weights and games, instead of the recipe's.")
+    ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write OUT/tensorboard.")
     ] = False,
@@ -75,7 +78,7 @@ def agent(
         run = run_training(
             root, out, minutes=minutes, iterations=iterations, steps=steps, resume=resume,
             config=config, device=device, weights=weights, evidence=evidence, dqn=dqn,
-            show=base._all(shows),
+            seed=seed, show=base._all(shows),
         )  # fmt: skip
     if as_json:
         return

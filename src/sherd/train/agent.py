@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +21,7 @@ from torch import Tensor
 from ..agent.batch import Starts, start_boards
 from ..agent.dqn import choose
 from ..agent.gains import score
-from ..agent.play import Agent
-from ..agent.rules import apply, count_right
+from ..agent.rules import Puzzles, apply, count_right
 from ..agent.weights import Networks, save_agent, save_dqn
 from ..errors import SherdError
 from ..perception.mppn.weights import load_model
@@ -31,6 +30,7 @@ from .agent_data import (
     Group,
     add_places,
     describe,
+    join,
     load_groups,
     perceive_store,
     save_groups,
@@ -79,23 +79,19 @@ def load_evidence(
 
 
 @torch.no_grad()
-def validate(learner: Learner | DqnLearner, group: Group) -> dict[str, float]:
-    """Play validation puzzles from random boards; figures of the boards of highest evidence."""
-    puzzles = group.puzzles
-    layout, device = puzzles.layout, puzzles.device
-    which = torch.arange(len(puzzles), device=device)
-    generator = torch.Generator(device).manual_seed(0)
+def play(learner: Learner | DqnLearner, puzzles: Puzzles, which: Tensor) -> tuple[Tensor, Tensor]:
+    """Play the puzzles ``which`` from random boards, all side by side.
+
+    Returns the boards of highest evidence ``(B, C)``, and their evidence.
+    """
+    layout, recipe = puzzles.layout, learner.recipe
+    generator = torch.Generator(puzzles.device).manual_seed(0)
     boards = start_boards(puzzles, which, Starts(0.0, 0.0), generator)
     best, seen = boards, score(puzzles, boards, which)
     history: Tensor | None = None
-    recipe = learner.recipe
     for _ in range(layout.cells + 10):
         if isinstance(learner, Learner):
-            agent = Agent(
-                learner.actor, learner.evaluator, replace(recipe.evolution, settle=3),
-                recipe.evidence,
-            )  # fmt: skip
-            step = agent.step(puzzles, boards, which, history, generator)
+            step = learner.agent.step(puzzles, boards, which, history, generator)
             boards, history = step.boards, step.history
         else:
             action, q = choose(learner.network, puzzles, boards, which, recipe.dqn, 0.0, generator)
@@ -104,14 +100,37 @@ def validate(learner: Learner | DqnLearner, group: Group) -> dict[str, float]:
         now = score(puzzles, boards, which)
         best = torch.where((now > seen)[:, None], boards, best)
         seen = torch.maximum(seen, now)
-    counts = count_right(puzzles, best, which)
+    return best, seen
+
+
+@torch.no_grad()
+def validate(
+    learner: Learner | DqnLearner, groups: list[Group], puzzles: Puzzles, limit: int = 0
+) -> dict[str, dict[str, float]]:
+    """Figures of validation puzzles, by group; at most ``limit`` of each (0 = all).
+
+    ``groups`` are of one grid, and ``puzzles`` are theirs (`agent_data.join`).
+    """
+    counts, first, some = [], 0, []
+    for group in groups:
+        counts.append(min(len(group), limit or len(group)))
+        some.append(torch.arange(first, first + counts[-1], device=puzzles.device))
+        first += len(group)
+    which = torch.cat(some)
+    best, seen = play(learner, puzzles, which)
+    right, layout = count_right(puzzles, best, which), puzzles.layout
+    assert puzzles.truth is not None
+    table = torch.stack(
+        [
+            right.perfect.float(), right.in_place / layout.cells,
+            right.pairs / max(1, layout.links), seen / score(puzzles, puzzles.truth[which], which),
+        ],
+        dim=1,
+    )  # fmt: skip
+    names = ("perfect", "absolute", "neighbor", "evidence")
+    means = torch.stack([part.mean(0) for part in table.split(counts)]).tolist()
     return {
-        "perfect": float(counts.perfect.float().mean()),
-        "absolute": float((counts.in_place / layout.cells).mean()),
-        "neighbor": float((counts.pairs / max(1, layout.links)).mean()),
-        "evidence": float((seen / score(puzzles, puzzles.truth, which)).mean())
-        if puzzles.truth is not None
-        else 0.0,
+        g.name: dict(zip(names, row, strict=True)) for g, row in zip(groups, means, strict=True)
     }
 
 
@@ -124,22 +143,28 @@ class Run:
         self.learner, self.val, self.out = learner, val, out
         self.metrics = Metrics(out / "metrics.jsonl", show)
         self.figures: dict[str, dict[str, float]] = {}
+        grids: dict[tuple[int, int], list[Group]] = {}
+        for group in val:
+            grids.setdefault(group.puzzles.layout.grid, []).append(group)
+        # groups of one grid are played side by side
+        self._joined = [(groups, join(groups)) for groups in grids.values()]
 
     @property
     def stem(self) -> str:
         """Of the network's files."""
         return "agent" if isinstance(self.learner, Learner) else "dqn"
 
-    def evaluate(self, clock: Clock, what: str) -> None:
-        """Play all validation puzzles."""
-        for group in self.val:
-            figures = validate(self.learner, group)
-            self.figures[group.name] = figures
-            self.metrics.write(kind=what, step=clock.step, cell=group.name, **figures)
+    def evaluate(self, clock: Clock, what: str, limit: int = 0) -> None:
+        """Play the validation puzzles, at most ``limit`` of each kind (0 = all)."""
+        for groups, puzzles in self._joined:
+            for name, figures in validate(self.learner, groups, puzzles, limit).items():
+                self.figures[name] = figures
+                self.metrics.write(kind=what, step=clock.step, cell=name, **figures)
 
     def save(self, clock: Clock) -> None:
         """Write the state of the run, and the networks as they would be shipped."""
-        meta = {"format": 1, "step": clock.step, "used_s": clock.seconds, "kind": self.stem}
+        meta = {"format": 1, "step": clock.step, "used_s": clock.seconds, "kind": self.stem,
+                "seed": self.learner.recipe.seed}  # fmt: skip
         save_shards(self.out, f"resume-{self.stem}", self.learner.pack(), meta)
         recipe = self.learner.recipe
         card: dict[str, Any] = {
@@ -159,6 +184,12 @@ class Run:
         tensors, meta = load_shards(folder, f"resume-{self.stem}")
         if meta.get("format") != 1 or meta.get("kind") != self.stem:
             raise SherdError(f"{folder}: is no checkpoint of this agent; train anew in another")
+        seed = meta.get("seed", self.learner.recipe.seed)
+        if seed != self.learner.recipe.seed:
+            raise SherdError(
+                f"{folder}: was trained with seed {seed}, not {self.learner.recipe.seed}; "
+                "go on with that seed, or train in another folder"
+            )
         clock.step, clock.used_s = int(meta["step"]), float(meta["used_s"])
         self.learner.unpack(tensors, str(folder))
 
@@ -204,28 +235,43 @@ def train(
 def _loop(run: Run, clock: Clock) -> None:
     r = run.learner.recipe
     saved = evaluated = logged = time.monotonic()
-    rows: list[dict[str, float]] = []
+    rows: list[Mapping[str, Tensor | float]] = []
     while not clock.over:
         rows.append(run.learner.iterate(clock.step, clock.progress))
         clock.step += 1
         now = time.monotonic()
         if clock.step % r.log_every == 0:
-            means = {k: sum(row[k] for row in rows) / len(rows) for k in rows[0]}
+            means = _means(rows)  # waits for the device
+            now = time.monotonic()
             run.metrics.write(
                 kind="train", step=clock.step, progress=clock.progress,
                 steps_per_s=len(rows) / (now - logged), lr=r.lr, loss=means["value_error"], **means,
             )  # fmt: skip
-            if not all(torch.isfinite(p).all() for p in _parameters(run)):
+            if not bool(torch.stack([torch.isfinite(p).all() for p in _parameters(run)]).all()):
                 raise SherdError(f"step {clock.step}: weights are not finite; lower lr in --config")
             rows, logged = [], now
         if now - evaluated >= r.eval_s:
-            run.evaluate(clock, "val")
+            run.evaluate(clock, "val", r.glance)
             evaluated = logged = time.monotonic()
             rows = []
         if now - saved >= r.save_s:
             run.save(clock)
             saved = logged = time.monotonic()
             rows = []
+
+
+def _means(rows: list[Mapping[str, Tensor | float]]) -> dict[str, float]:
+    """Means of figures that may still lie on the device: read once."""
+    means: dict[str, float] = {}
+    with torch.no_grad():
+        for name, value in rows[0].items():
+            if not isinstance(value, Tensor):
+                means[name] = sum(float(row[name]) for row in rows) / len(rows)
+        names = [n for n, value in rows[0].items() if isinstance(value, Tensor)]
+        if names:
+            table = [torch.stack([torch.as_tensor(row[n]) for n in names]) for row in rows]
+            means |= dict(zip(names, torch.stack(table).mean(0).tolist(), strict=True))
+    return means
 
 
 def _parameters(run: Run) -> list[Tensor]:
@@ -236,7 +282,7 @@ def run_training(
     data: Path | None, out: Path, *, minutes: float = 9.0, iterations: int = 1000, steps: int = 0,
     resume: Path | None = None, config: Path | None = None, device: str = "auto",
     weights: Path | None = None, evidence: Path | None = None, dqn: bool = False,
-    show: Show = print_row,
+    seed: int | None = None, show: Show = print_row,
 ) -> Run:  # fmt: skip
     """A run as a command line asks for it (see `main` for the options)."""
     started = time.monotonic()
@@ -245,6 +291,8 @@ def run_training(
     if iterations < 1:
         raise SherdError(f"iterations: {iterations}; expected at least 1")
     recipe = read_recipe(config)
+    if seed is not None:
+        recipe = replace(recipe, seed=seed)
     clock = Clock(1e6, minutes, iterations, steps, recipe.reserve_s, started=started)
     chosen = pick_device(device)
     sets = load_evidence(data, out, recipe, chosen, weights=weights, evidence=evidence)
@@ -265,6 +313,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--weights", type=Path, help="folder of the perception network")
     p.add_argument("--evidence", type=Path, help="evidence of an earlier run, instead of --data")
     p.add_argument("--dqn", action="store_true", help="train the ablation's DQN agent instead")
+    p.add_argument("--seed", type=int, help="of weights and games, instead of the recipe's")
     try:
         figures = run_training(**vars(p.parse_args(argv))).figures
     except SherdError as error:

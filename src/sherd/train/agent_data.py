@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,9 +84,13 @@ def perceive_cut(
     calibration: Calibration,
     cut: CutPuzzles,
     autocast: AbstractContextManager[None],
-    most: int = 1500,
+    most: int = 0,
 ) -> Puzzles:
-    """Evidence of all puzzles of one cell, ``most`` pieces at a time, on their device."""
+    """Evidence of all puzzles of one cell, ``most`` pieces at a time, on their device.
+
+    0 = as many as suit it.
+    """
+    most = most or (1500 if cut.pieces.device.type == "cpu" else 6000)
     geometry, n = cut.cell.geometry, cut.pieces.shape[1]
     side = math.sqrt(math.prod(geometry.fragment))
     temperature = calibration.pair_temperature(geometry.missing, side)
@@ -118,11 +124,26 @@ def perceive_store(
     autocast: AbstractContextManager[None],
     workers: int = 16,
 ) -> list[Group]:
-    """One group per cell, at most ``limit`` pictures each (0 = all)."""
+    """One group per cell, at most ``limit`` pictures each (0 = all).
+
+    The pictures of the next cell are cut while the network looks at those of this one.
+    """
     groups = []
-    for cell in cells:
-        for cut in cut_cells(store, (cell,), limit, device, workers):
-            groups.append(Group(cell.name, perceive_cut(net, calibration, cut, autocast)))
+    with ThreadPoolExecutor(1) as ahead:
+        jobs = deque(cells)
+
+        def cut_next() -> Future[list[CutPuzzles]] | None:
+            if not jobs:
+                return None
+            return ahead.submit(cut_cells, on_cpu, (jobs.popleft(),), limit, device, workers)
+
+        # pictures are cut on the CPU: they are fetched once, not once per cell
+        on_cpu = Store({k: [i.cpu() for i in images] for k, images in store.images.items()})
+        coming = cut_next()
+        while coming is not None:
+            found, coming = coming.result(), cut_next()
+            for cut in found:
+                groups.append(Group(cut.cell.name, perceive_cut(net, calibration, cut, autocast)))
     return groups
 
 
@@ -138,6 +159,22 @@ def add_places(groups: list[Group], chunk: int = 64) -> list[Group]:
             parts.append(place)
         out.append(Group(group.name, replace(group.puzzles, place=torch.cat(parts))))
     return out
+
+
+def join(groups: list[Group]) -> Puzzles:
+    """The puzzles of groups of one grid, one after the other."""
+    parts = [g.puzzles for g in groups]
+
+    def cat(tensors: list[Tensor | None]) -> Tensor | None:
+        known = [t for t in tensors if t is not None]
+        return torch.cat(known) if len(known) == len(tensors) else None
+
+    return replace(
+        parts[0],
+        at=torch.cat([p.at for p in parts]), border=torch.cat([p.border for p in parts]),
+        fixed=torch.cat([p.fixed for p in parts]), blank=torch.cat([p.blank for p in parts]),
+        truth=cat([p.truth for p in parts]), place=cat([p.place for p in parts]), pooled=None,
+    )  # fmt: skip
 
 
 def save_groups(path: Path, sets: dict[str, list[Group]]) -> None:

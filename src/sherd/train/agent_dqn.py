@@ -60,9 +60,8 @@ class DqnLearner:
         group = int(rng.choice(len(self.groups), p=sizes / sizes.sum()))
         index = torch.from_numpy(rng.integers(len(self.groups[group]), size=r.puzzles))
         index = index.to(self.device)
-        puzzles = self.groups[group].puzzles.pick(index)
+        puzzles, which = self.groups[group].puzzles, index
         layout, scale = puzzles.layout, value_scale(puzzles.layout, p.gamma)
-        which = torch.arange(len(index), device=self.device)
         env = BatchEnv(puzzles, which)
         boards = env.reset(start_boards(puzzles, which, r.starts, generator))
         explore = p.explore + (p.explore_end - p.explore) * progress

@@ -14,8 +14,9 @@ from ..agent.actor import Actor
 from ..agent.batch import BatchEnv, start_boards
 from ..agent.critic import Critic, soft_update, value_scale
 from ..agent.evolution import type_prior
-from ..agent.play import Agent
-from ..agent.rules import TYPES, Counts, Puzzles, best_reward, count_right
+from ..agent.graphs import GraphedStep
+from ..agent.play import Agent, Step
+from ..agent.rules import NONE, TYPES, Counts, Puzzles, best_reward, count_right
 from ..agent.state import observe
 from ..errors import SherdError
 from .agent_data import Group
@@ -28,7 +29,8 @@ class Memory:
     """One step of N puzzles in the buffer 𝔹."""
 
     group: Tensor
-    """``()``: which group, and whether places were known (2·group + 1)."""
+    """``()``, on the CPU (reading it must not wait for the device): which group, and whether places
+    were known (2·group + 1)."""
     puzzle: Tensor
     """``(N,)``."""
     board: Tensor
@@ -70,27 +72,40 @@ class Learner:
         self.critic = Critic(recipe.net).to(device)
         self.evaluator = copy.deepcopy(self.critic).requires_grad_(False)
         self.optimisers = {
-            "actor": torch.optim.Adam(self.actor.parameters(), lr=recipe.lr, eps=1e-5),
-            "critic": torch.optim.Adam(self.critic.parameters(), lr=recipe.critic_lr, eps=1e-5),
+            name: torch.optim.Adam(module.parameters(), lr=lr, eps=1e-5, foreach=True)
+            for name, module, lr in (
+                ("actor", self.actor, recipe.lr),
+                ("critic", self.critic, recipe.critic_lr),
+            )
         }
         self.memory: list[Memory] = []
+        # tables of puzzles are built once: with places, and without
+        self._bare = [replace(g.puzzles, place=None) for g in groups]
         self.agent = Agent(self.actor, self.evaluator, recipe.evolution, recipe.evidence)
+        self._generator = torch.Generator(device)
+        self._graphs: dict[int, GraphedStep] = {}
+        self._graphed = recipe.graphs and device.type == "cuda"
+        self._pool = torch.cuda.graph_pool_handle() if self._graphed else None
 
     def modules(self) -> Mapping[str, nn.Module]:
         """Everything that is learned, by name."""
         return {"actor": self.actor, "critic": self.critic, "evaluator": self.evaluator}
 
-    def iterate(self, number: int, progress: float) -> dict[str, float]:
-        """One iteration of Algorithm 1: an episode of N puzzles, then updates."""
+    def iterate(self, number: int, progress: float) -> dict[str, Tensor]:
+        """One iteration of Algorithm 1: an episode of N puzzles, then updates.
+
+        Returns figures ``()`` on the device: nothing waits for it.
+        """
         r = self.recipe
         # random state comes from the iteration alone, so a resumed run draws what it would have
         rng = np.random.default_rng([r.seed, number])
-        generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**62)))
+        generator = self._generator.manual_seed(int(rng.integers(2**62)))
         sizes = np.array([len(g) for g in self.groups], dtype=float) ** 0.5
         group = int(rng.choice(len(self.groups), p=sizes / sizes.sum()))
         placed = bool(rng.random() >= r.bare)
         count = len(self.groups[group])
-        index = torch.from_numpy(rng.integers(count, size=r.puzzles)).to(self.device)
+        index = torch.from_numpy(rng.integers(count, size=r.puzzles))
+        index = index.to(self.device, non_blocking=True)
         figures = self._episode(2 * group + placed, index, progress, generator)
         for name, peak in (("actor", r.lr), ("critic", r.critic_lr)):
             for params in self.optimisers[name].param_groups:
@@ -100,113 +115,142 @@ class Learner:
         return figures
 
     def _puzzles(self, code: int) -> Puzzles:
-        puzzles = self.groups[code // 2].puzzles
-        return puzzles if code % 2 else replace(puzzles, place=None)
+        return self.groups[code // 2].puzzles if code % 2 else self._bare[code // 2]
 
     def _prior(self, progress: float) -> Tensor:
-        return torch.tensor(type_prior(progress, self.recipe.large_first), device=self.device)
+        prior = torch.tensor(type_prior(progress, self.recipe.large_first))
+        return prior.to(self.device, non_blocking=True)
+
+    def _act(
+        self, code: int, boards: Tensor, which: Tensor, history: Tensor | None,
+        generator: torch.Generator, prior: Tensor,
+    ) -> Step:  # fmt: skip
+        """A step of the agent; the first of an episode has no history."""
+        puzzles = self._puzzles(code)
+        if history is None or not self._graphed:
+            return self.agent.step(puzzles, boards, which, history, generator, prior)
+        if code not in self._graphs:
+            self._graphs[code] = GraphedStep(
+                self.agent, puzzles, len(boards), generator, self._pool
+            )
+        return self._graphs[code](boards, which, history, prior)
+
+    def _log_prob(self, puzzles: Puzzles, steps: Mapping[str, Tensor], prior: Tensor) -> Tensor:
+        """``(T, N)``: of the actions of an episode, many steps at once."""
+        boards, which, action = (steps[k].flatten(0, 1) for k in ("board", "which", "action"))
+        parts = []
+        for b, w, a in zip(*(x.split(self.recipe.batch) for x in (boards, which, action)),
+                           strict=True):  # fmt: skip
+            plan = self.actor(puzzles, b, w, prior)
+            parts.append(self.actor.log_prob(plan, a)[0])
+        return torch.cat(parts).view_as(steps["which"])
 
     @torch.no_grad()
     def _episode(
-        self, code: int, index: Tensor, progress: float, generator: torch.Generator
-    ) -> dict[str, float]:
-        """Play; remember every step. Returns figures of the episode."""
+        self, code: int, which: Tensor, progress: float, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Play the puzzles ``which``; remember every step. Returns figures of the episode."""
         r = self.recipe
-        puzzles = self._puzzles(code).pick(index)
+        puzzles = self._puzzles(code)
         layout = puzzles.layout
         scale, best = value_scale(layout, r.gamma), best_reward(layout)
-        which = torch.arange(len(index), device=self.device)
         env = BatchEnv(puzzles, which)
         boards = env.reset(start_boards(puzzles, which, r.starts, generator))
         first = count_right(puzzles, boards, which)
         prior = self._prior(progress)
         history: Tensor | None = None
-        steps: list[dict[str, Tensor]] = []
-        mix = torch.zeros(len(TYPES) + 1, device=self.device)
+        rows: list[dict[str, Tensor]] = []
         for _ in range(r.steps):
             over = env.done
-            step = self.agent.step(puzzles, boards, which, history, generator, prior)
+            step = self._act(code, boards, which, history, generator, prior)
             history = step.history
-            done_one = step.action[:, 0] >= 0
-            log_p, _ = self.actor.log_prob(step.plan, step.action.clamp(min=0))
-            out = env.step(step.action)
-            used = ~over & done_one
-            mix += torch.bincount(step.action[used, 0] + 1, minlength=4).float()
+            out = env.follow(step.boards)
             reward = plain(out.counts) + 1000.0 * (out.done & ~over)
-            steps.append(
-                {"board": boards, "action": step.action, "log_p": log_p, "reward": reward / scale,
-                 "after": env.boards, "used": used}
+            rows.append(
+                {"board": boards, "action": step.action, "reward": reward, "after": env.boards,
+                 "used": ~over & (step.action[:, 0] >= 0), "which": which}
             )  # fmt: skip
             boards = env.boards
-        counts = count_right(puzzles, boards, which)
+        counts = out.counts
+        steps = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}  # (T, N, …)
+        log_p = self._log_prob(puzzles, steps, prior)
         # a board that is left as it is goes on earning its reward
-        rewards = torch.stack([s["reward"] for s in steps])
+        rewards = steps["reward"] / scale
         target = returns(rewards, plain(counts) / max(best, 1.0), r.gamma)
-        for s, g in zip(steps, target.unbind(0), strict=True):
+        small = {k: steps[k].to(torch.int16) for k in ("board", "action", "after")}
+        group = torch.tensor(code)
+        for t in range(r.steps):
             self.memory.append(
                 Memory(
-                    torch.tensor(code, device=self.device), index, s["board"].to(torch.int16),
-                    s["action"].to(torch.int16), s["log_p"], s["reward"],
-                    s["after"].to(torch.int16), g, s["used"],
+                    group, which, small["board"][t], small["action"][t], log_p[t], rewards[t],
+                    small["after"][t], target[t], steps["used"][t],
                 )
             )  # fmt: skip
         del self.memory[: -r.buffer]
-        total = mix[1:].sum().clamp(min=1.0)
+        kinds = steps["action"][..., 0].masked_fill(~steps["used"], NONE)
+        mix = torch.stack([(kinds == k).sum() for k in range(len(TYPES))])
+        mix = mix / mix.sum().clamp(min=1)
         return {
-            "reward": float((rewards * scale).mean()),
-            "start": float((first.in_place / layout.cells).mean()),
-            "absolute": float((counts.in_place / layout.cells).mean()),
-            "neighbor": float((counts.pairs / max(1, layout.links)).mean()),
-            "perfect": float(counts.perfect.float().mean()),
-            **{n: float(c / total) for n, c in zip(TYPES, mix[1:], strict=True)},
+            "reward": steps["reward"].mean(),
+            "start": first.in_place.float().mean() / layout.cells,
+            "absolute": counts.in_place.float().mean() / layout.cells,
+            "neighbor": counts.pairs.float().mean() / max(1, layout.links),
+            "perfect": counts.perfect.float().mean(),
+            **dict(zip(TYPES, mix.unbind(0), strict=True)),
         }
 
-    def _update(self, code: int, progress: float, generator: torch.Generator) -> dict[str, float]:
+    def _update(self, code: int, progress: float, generator: torch.Generator) -> dict[str, Tensor]:
         """PPO on transitions of this kind of puzzle (eq. advantage, actor_gradient,
         critic_gradient)."""
         r = self.recipe
         mine = [m for m in self.memory if int(m.group) == code]
         joined = {f.name: torch.cat([getattr(m, f.name) for m in mine])
                   for f in fields(Memory) if f.name != "group"}  # fmt: skip
-        usable = joined["used"].nonzero().squeeze(1)
-        figures = dict.fromkeys(("entropy", "kl", "clip_share", "value_error", "grad_norm"), 0.0)
-        if not len(usable):
-            return figures
         puzzles = self._puzzles(code)
-        solved = count_right(puzzles, joined["after"].long(), joined["puzzle"]).perfect
+        joined["solved"] = count_right(puzzles, joined["after"].long(), joined["puzzle"]).perfect
         prior = self._prior(progress)
+        used = joined["used"]
+        got = []
         for _ in range(r.epochs):
-            order = torch.randperm(len(usable), generator=generator, device=self.device)
-            take = usable[order[: r.batch]]
-            got = self._step(puzzles, {k: v[take] for k, v in joined.items()}, solved[take], prior)
-            for name, value in zip(figures, got, strict=True):
-                figures[name] += float(value) / r.epochs
-        return figures
+            # a random batch, transitions that count before those that do not: these weigh nothing
+            key = torch.rand(len(used), generator=generator, device=self.device)
+            take = torch.where(used, key, key - 2.0).topk(min(r.batch, len(used))).indices
+            got.append(self._step(puzzles, {k: v[take] for k, v in joined.items()}, prior))
+        names = ("entropy", "kl", "clip_share", "value_error", "grad_norm")
+        means = torch.stack([torch.stack(g) for g in got]).mean(0)
+        return dict(zip(names, means.unbind(0), strict=True))
 
     def _step(
-        self, puzzles: Puzzles, rows: Mapping[str, Tensor], solved: Tensor, prior: Tensor
+        self, puzzles: Puzzles, rows: Mapping[str, Tensor], prior: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         r = self.recipe
+        weight = rows["used"].float()
+        weight = weight / weight.sum().clamp(min=1.0)
+
+        def mean(x: Tensor) -> Tensor:
+            return (x * weight).sum()
+
         which, boards = rows["puzzle"], rows["board"].long()
         value = self.critic(observe(puzzles, boards, which), puzzles.layout)
         with torch.no_grad():
             after = self.critic(observe(puzzles, rows["after"].long(), which), puzzles.layout)
-            after = torch.where(solved, 1.0, after)
+            after = after.masked_fill(rows["solved"], 1.0)
             advantage = rows["reward"] + r.gamma * after - value
-            advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+            advantage = advantage - mean(advantage)
+            advantage = advantage / (mean(advantage.square()).sqrt() + 1e-8)
         plan = self.actor(puzzles, boards, which, prior)
         log_p, entropy = self.actor.log_prob(plan, rows["action"].long())
-        ratio = (log_p - rows["log_p"]).clamp(-20.0, 20.0).exp()
+        log_ratio = (log_p - rows["log_p"]).clamp(-20.0, 20.0)
+        ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - r.clip, 1.0 + r.clip)
-        policy = -torch.minimum(ratio * advantage, clipped * advantage).mean()
-        self._descend("actor", self.actor, policy - r.entropy * entropy.mean())
-        error = (value - rows["target"]).square().mean()
+        policy = -mean(torch.minimum(ratio * advantage, clipped * advantage))
+        self._descend("actor", self.actor, policy - r.entropy * mean(entropy))
+        error = mean((value - rows["target"]).square())
         norm = self._descend("critic", self.critic, error)
         with torch.no_grad():
-            log_ratio = log_p - rows["log_p"]
-            kl = (ratio - 1.0 - log_ratio).clamp(max=100.0).mean()  # an estimate of low variance
-            share = ((ratio - 1.0).abs() > r.clip).float().mean()
-        return entropy.mean().detach(), kl, share, error.detach().sqrt(), norm
+            kl = mean((ratio - 1.0 - log_ratio).clamp(max=100.0))  # an estimate of low variance
+            share = mean(((ratio - 1.0).abs() > r.clip).float())
+        return mean(entropy.detach()), kl, share, error.detach().sqrt(), norm
 
     def _descend(self, name: str, module: nn.Module, loss: Tensor) -> Tensor:
         optimiser = self.optimisers[name]
@@ -230,7 +274,12 @@ class Learner:
         unpack_modules(tensors, self.modules(), self.optimisers, what)
         keys = sorted({k.split(".")[1] for k in tensors if k.startswith("memory.")})
         self.memory = [
-            Memory(*(tensors[f"memory.{k}.{f.name}"].to(self.device) for f in fields(Memory)))
+            Memory(
+                *(
+                    tensors[f"memory.{k}.{f.name}"].to("cpu" if f.name == "group" else self.device)
+                    for f in fields(Memory)
+                )
+            )
             for k in keys
         ]
 

@@ -27,7 +27,7 @@ class AgentRecipe:
     """γ (paper)."""
     buffer: int = 100
     """Size of the memory 𝔹 (paper), in steps of all puzzles together."""
-    puzzles: int = 32
+    puzzles: int = 128
     """Puzzles that are played side by side in an iteration; the paper plays one."""
     steps: int = 24
     """T: steps of an episode; the paper's most is 10000."""
@@ -35,7 +35,7 @@ class AgentRecipe:
     """ε of PPO's clipping."""
     epochs: int = 4
     """Updates per iteration."""
-    batch: int = 512
+    batch: int = 1024
     """Transitions per update."""
     lr: float = 3e-4
     """Learning rate of the actor (Adam)."""
@@ -60,6 +60,8 @@ class AgentRecipe:
     """Most pictures per kind of puzzle (0 = all)."""
     val_limit: int = 16
     """The same for validation."""
+    glance: int = 8
+    """The same for evaluations while training; the last one plays all."""
     log_every: int = 10
     """Iterations."""
     save_s: float = 90.0
@@ -69,14 +71,19 @@ class AgentRecipe:
     reserve_s: float = 45.0
     """Seconds at the end of a run for the last evaluation."""
     workers: int = 16
+    graphs: bool = False
+    """Record the agent's step as CUDA graphs; means nothing on a CPU."""
 
     def __post_init__(self) -> None:
-        for name in ("buffer", "puzzles", "steps", "epochs", "batch", "log_every", "workers"):
+        for name in ("buffer", "puzzles", "steps", "epochs", "batch", "log_every", "workers",
+                     "glance"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise SherdError(f"{name}: {getattr(self, name)}; expected at least 1")
         for name in ("lr", "critic_lr", "norm", "clip"):
             if not getattr(self, name) > 0:
                 raise SherdError(f"{name}: {getattr(self, name)}; expected more than 0")
+        if self.seed < 0:
+            raise SherdError(f"seed: {self.seed}; expected at least 0")
         if not 0 < self.gamma < 1 or not 0 < self.beta <= 1 or not 0 <= self.bare <= 1:
             raise SherdError("gamma must lie between 0 and 1, beta and bare in 0..1")
 
