@@ -15,14 +15,13 @@ export function workPage(main, id, go) {
   const ui = { told: null, began: 0, piece: null, at: null, reading: null, making: null, sure: true, changed: false, restored: null };
   let job = null;
   let lastSaid = "";
-  let dropKeys = null;
 
-  const stage0 = h("div", { class: "stage", "aria-busy": "true" });
+  const table = h("div", { class: "stage", "aria-busy": "true" });
   const bar = h("div", { class: "bar", role: "toolbar", "aria-label": "View" });
   const ribbon = h("div", { class: "ribbon", hidden: true });
   const side = h("aside", { class: "panel", "aria-label": "About this picture" });
-  main.append(h("div", { class: "work" }, h("div", { class: "desk" }, bar, ribbon, stage0), side));
-  const board = new Board(stage0);
+  main.append(h("div", { class: "work" }, h("div", { class: "desk" }, bar, ribbon, table), side));
+  const board = new Board(table);
   const player = new Player((rows) => draw(rows));
   const busy = () => !job || ["waiting", "running"].includes(job.state);
   const locked = () => busy() || ui.reading !== null || Boolean(ui.restored) || !job.table.board;
@@ -43,19 +42,19 @@ export function workPage(main, id, go) {
     } else {
       draw(job.table.board, { confidence: job.table.confidence });
     }
-    stage0.setAttribute("aria-busy", busy() ? "true" : "false");
+    table.setAttribute("aria-busy", busy() ? "true" : "false");
   }
 
   function update(next) {
     if (job && next.version < job.version) return; // overtaken on its way
     const first = !job;
     const was = job?.state;
-    const table = JSON.stringify(job?.table);
+    const before = JSON.stringify(job?.table);
     job = next;
     board.take(job);
     document.body.dataset.state = job.state;
     if (!busy()) {
-      if (table !== JSON.stringify(job.table)) unrestore();
+      if (before !== JSON.stringify(job.table)) unrestore();
       if (ui.reading !== null && !job.alternatives[ui.reading]) ui.reading = null;
       if (job.state !== was) ui.changed = false;
     }
@@ -70,17 +69,15 @@ export function workPage(main, id, go) {
       }
     } else {
       ui.told = null;
-      if (was === "running") player.after(present);
-      else present();
+      if (was === "running") {
+        player.after(present); // boards that are still to be seen come first
+      } else {
+        player.clear();
+        present();
+      }
     }
-    if (job.state === "running" && was === "running") present2();
     paint();
     speak(first);
-  }
-
-  // While running, marks follow what is known, the board what is found.
-  function present2() {
-    if (!player.timer && job.live) draw(job.live);
   }
 
   function paint() {
@@ -99,8 +96,8 @@ export function workPage(main, id, go) {
 
   function hear(message) {
     if (message.type === "gone") {
-      banner("This work is gone: deleted, or expired.", { stay: true });
       go("/");
+      banner("This work is gone: deleted, or expired.");
     } else if (message.type === "job") {
       update(message.job);
     } else if (message.type === "ahead" && job) {
@@ -214,7 +211,7 @@ export function workPage(main, id, go) {
       }
     },
     film: async () => {
-      const { film } = await api.film(id);
+      const { film } = await api.film(id).catch(() => ({ film: [] }));
       unrestore();
       ui.reading = null;
       draw(null);
@@ -306,11 +303,11 @@ export function workPage(main, id, go) {
   }
 
   const panel = new Panel(side, act);
-  dropKeys = drags(board, { locked, select, lift: act.lift, move: (piece, cell) => edit("move", { piece, cell }).then((ok) => {
+  const dragging = drags(board, { locked, select, lift: act.lift, move: (piece, cell) => edit("move", { piece, cell }).then((ok) => {
     if (ok) { putDown(job.names[piece], cell); board.focus(cell[0], cell[1]); }
   }) });
   keys(board, act);
-  addEventListener("keydown", (e) => { if (e.key === "Escape") dropKeys.clear(); }, { signal: stop.signal });
+  addEventListener("keydown", (e) => { if (e.key === "Escape") dragging.clear(); }, { signal: stop.signal });
   const end = watch(id, hear, (lost) => banner(lost ? "The studio is not answering. Trying again…" : null, { stay: true }));
   return () => {
     end();
