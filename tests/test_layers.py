@@ -115,7 +115,8 @@ def test_the_rule_catches_what_it_should(where: str, text: str, count: int) -> N
 
 
 @pytest.mark.parametrize(
-    "module", ["sherd", "sherd.puzzle", "sherd.data", "sherd.solvers", "sherd.pictures"]
+    "module",
+    ["sherd", "sherd.puzzle", "sherd.data", "sherd.solvers", "sherd.pictures", "sherd.fragments"],
 )
 def test_light_modules_stay_light(module: str) -> None:
     code = f"import sys, {module}; print(*sorted(set(sys.modules) & {HEAVY!r}))"

@@ -12,6 +12,7 @@ _LAZY = {
     "Geometry": "sherd.data.cutting",
     "Knowledge": "sherd.puzzle",
     "Puzzle": "sherd.puzzle",
+    "Reassembly": "sherd.fragments",
     "Result": "sherd.solvers",
     "Scores": "sherd.puzzle",
     "SherdError": "sherd.errors",
@@ -26,6 +27,7 @@ __all__ = [
     "Geometry",
     "Knowledge",
     "Puzzle",
+    "Reassembly",
     "Result",
     "Scores",
     "SherdError",
@@ -40,7 +42,7 @@ __all__ = [
 if TYPE_CHECKING:
     from .data.cutting import Geometry, cut
     from .errors import SherdError
-    from .fragments import solve
+    from .fragments import Reassembly, solve
     from .perception.evidence import Evidence
     from .perception.mppn.weights import load_model
     from .puzzle import Knowledge, Puzzle, Scores, score_puzzle

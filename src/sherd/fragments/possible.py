@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 MISSING, MISSING_MOST = 0.1, 12
-"""Share of the pieces, and number, that may be missing unless the caller says; three always may."""
+"""Share of the pieces, and number, that may be missing unless the caller says. Of few pieces up to
+three may, if that is no more than a fifth."""
 SPARE, SPARE_MOST = 0.1, 4
 """Share of the pieces, and number, that may belong elsewhere."""
 
@@ -11,7 +12,7 @@ SPARE, SPARE_MOST = 0.1, 4
 def possible_grids(n: int, missing: int | None = None) -> list[tuple[int, int]]:
     """All grids for n pieces of which up to ``missing`` are lost and few belong elsewhere."""
     if missing is None:
-        missing = max(3, min(MISSING_MOST, int(MISSING * n)))
+        missing = max(min(3, n // 5), min(MISSING_MOST, int(MISSING * n)))
     return [
         (rows, cells // rows)
         for cells in range(n - spare_pieces(n), n + missing + 1)
