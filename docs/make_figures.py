@@ -64,6 +64,12 @@ def _figure(width: float, height: float):  # type: ignore[no-untyped-def]
     return figure
 
 
+def _legend(figure) -> None:  # type: ignore[no-untyped-def]
+    """Beside the axes, where no line can run through it."""
+    handles = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside right center", frameon=False, fontsize=8)
+
+
 def _draw(axes, sheet: Sheet, places: Sequence[Place], x, metric: str) -> None:  # type: ignore[no-untyped-def]
     """A line per system, with bars of its spread."""
     for system in sheet.systems:
@@ -96,7 +102,7 @@ def accuracy_gap(mit: Sheet, large: Sheet, path: Path) -> None:
         axes.set_ylim(0, 102)
         axes.set_xlabel("pixels missing between neighbours")
     figure.axes[0].set_ylabel("Absolute, %")
-    figure.axes[0].legend(frameon=False, fontsize=7)
+    _legend(figure)
     figure.savefig(path, dpi=110)
 
 
@@ -118,7 +124,7 @@ def accuracy_pieces(large: Sheet, path: Path) -> None:
         axes.set_ylabel(name)
     left.set_ylim(0, 102)
     right.set_yscale("log")
-    left.legend(frameon=False, fontsize=7)
+    _legend(figure)
     figure.savefig(path, dpi=110)
 
 
@@ -129,7 +135,6 @@ def limits(sheets: Sequence[Sheet], path: Path) -> None:
     figure = _figure(11, 3.8)
     for axes, (sheet, place) in zip(_axes(figure, len(wanted)), wanted, strict=True):
         cells = [(s, sheet.cell(place, s)) for s in sheet.systems]
-        cells = [(s, c) for s, c in cells if c["cannot"] is None]
         names = [s for s, _ in cells][::-1]
         start = np.zeros(len(cells))
         for key, colour, label in (
@@ -153,6 +158,8 @@ def limits(sheets: Sequence[Sheet], path: Path) -> None:
 
 
 def _share(cell: dict, key: str) -> float:
+    if cell["cannot"] is not None:
+        return 0.0  # the row stays, so that rows of all panels are the same systems
     known = cell["perception_limited"] is not None
     limited = cell["perception_limited"] + cell["search_limited"] if known else 0.0
     if key == "right":
