@@ -21,7 +21,7 @@ from sherd.agent.rules import apply, legal
 from sherd.agent.solve import SolveParams, reassemble, reassemble_dqn
 from sherd.agent.weights import Networks, load_agent, load_dqn, save_agent
 from sherd.perception.evidence import from_logits
-from sherd.train.agent import main, train
+from sherd.train.agent import main, play, train, validate
 from sherd.train.agent_data import Group, border_evidence, both_ways, load_groups, save_groups
 from sherd.train.agent_ppo import returns
 from sherd.train.agent_recipe import AgentRecipe, read_recipe
@@ -90,6 +90,20 @@ def test_metrics_say_what_happened(sets, tmp_path):
     assert wanted <= row.keys()
     assert row["swap-2"] + row["swap-3"] + row["swap-puzzlet"] == pytest.approx(1.0, abs=1e-3)
     assert row["kl"] >= 0
+
+
+def test_groups_of_one_grid_are_validated_together(sets, tmp_path):
+    some = {"train": sets["train"], "val": [*sets["val"], *sets["train"]]}
+    whole = run(some, tmp_path, steps=1)
+    assert set(whole.figures) == {"a", "b", "c"}
+    assert [[g.name for g in groups] for groups, _ in whole._joined] == [["c", "a"], ["b"]]
+    groups, puzzles = whole._joined[0]
+    assert torch.equal(puzzles.truth[3:], sets["train"][0].puzzles.truth)
+    few = validate(whole.learner, groups, puzzles, 2)
+    best, _ = play(whole.learner, puzzles, torch.tensor([0, 1, 3, 4]))
+    right = (best == puzzles.truth[[0, 1, 3, 4]]).float().mean(1)
+    assert few["c"]["absolute"] == pytest.approx(float(right[:2].mean()))
+    assert few["a"]["absolute"] == pytest.approx(float(right[2:].mean()))
 
 
 def test_large_swaps_come_first(sets, tmp_path):
@@ -177,6 +191,10 @@ def test_command_line(sets, tmp_path, capsys):
         "metrics.jsonl", "agent.json", "agent.safetensors", "dqn.json", "dqn.safetensors",
         "resume-agent-0.safetensors", "resume-dqn-0.safetensors",
     }  # fmt: skip
+    assert main([*usual, "--seed", "3"]) == 2  # its folder was begun with another
+    assert "was trained with seed 0, not 3" in capsys.readouterr().err
+    assert main([*usual[:-1], str(tmp_path / "more"), "--seed", "3"]) == 0
+    assert load_agent(tmp_path / "more").card["seed"] == 3
     assert load_agent(tmp_path / "out").card["iterations"] == 2
     assert load_dqn(tmp_path / "out").card["puzzles"] == {"a": 5, "b": 5}
 
@@ -185,6 +203,7 @@ def test_command_line(sets, tmp_path, capsys):
     ("arguments", "message"),
     [
         (["--iterations", "0"], "iterations: 0"),
+        (["--seed", "-1"], "seed: -1"),
         (["--evidence", "nowhere"], "cannot be read as evidence"),
         ([], "neither pictures"),
         (["--config", "nowhere.toml"], "cannot be read as TOML"),

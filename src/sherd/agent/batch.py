@@ -47,18 +47,18 @@ class BatchEnv:
         """Do one action ``(B, 4)`` per board."""
         fine = legal(self.puzzles, self.which, actions) & ~self.done
         after = apply(self.puzzles.layout, self.boards, actions.masked_fill(~fine[:, None], -1))
-        return self._arrive(after, fine)
+        counts = self._arrive(after)
+        return Outcome(counts.reward(), self.done, fine, counts)
 
-    def follow(self, after: Tensor) -> Outcome:
+    def follow(self, after: Tensor) -> Counts:
         """Go on with boards ``(B, C)`` to which legal actions have led, each by one."""
-        fine = ~self.done
-        return self._arrive(torch.where(fine[:, None], after, self.boards), fine)
+        return self._arrive(torch.where(self.done[:, None], self.boards, after))
 
-    def _arrive(self, after: Tensor, fine: Tensor) -> Outcome:
+    def _arrive(self, after: Tensor) -> Counts:
         self.boards = after
         counts = count_right(self.puzzles, after, self.which)
         self.done = self.done | counts.perfect
-        return Outcome(counts.reward(), self.done, fine, counts)
+        return counts
 
 
 @dataclass(frozen=True)

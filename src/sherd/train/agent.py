@@ -70,7 +70,8 @@ def load_evidence(
     net = model.net.to(device)
     sets = {}
     for split, limit in (("train", recipe.limit), ("val", recipe.val_limit)):
-        store = load_store(data, split, device, workers=recipe.workers)
+        # pictures stay where they are cut
+        store = load_store(data, split, torch.device("cpu"), workers=recipe.workers)
         sets[split] = perceive_store(
             net, model.calibration, store, CELLS, limit, device, _autocast(device), recipe.workers
         )

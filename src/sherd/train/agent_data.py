@@ -135,10 +135,8 @@ def perceive_store(
         def cut_next() -> Future[list[CutPuzzles]] | None:
             if not jobs:
                 return None
-            return ahead.submit(cut_cells, on_cpu, (jobs.popleft(),), limit, device, workers)
+            return ahead.submit(cut_cells, store, (jobs.popleft(),), limit, device, workers)
 
-        # pictures are cut on the CPU: they are fetched once, not once per cell
-        on_cpu = Store({k: [i.cpu() for i in images] for k, images in store.images.items()})
         coming = cut_next()
         while coming is not None:
             found, coming = coming.result(), cut_next()

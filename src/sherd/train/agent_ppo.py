@@ -28,9 +28,8 @@ from .loop import clip_gradients
 class Memory:
     """One step of N puzzles in the buffer 𝔹."""
 
-    group: Tensor
-    """``()``, on the CPU (reading it must not wait for the device): which group, and whether places
-    were known (2·group + 1)."""
+    group: int
+    """Which group, and whether places were known (2·group + 1)."""
     puzzle: Tensor
     """``(N,)``."""
     board: Tensor
@@ -164,34 +163,34 @@ class Learner:
             over = env.done
             step = self._act(code, boards, which, history, generator, prior)
             history = step.history
-            out = env.follow(step.boards)
-            reward = plain(out.counts) + 1000.0 * (out.done & ~over)
+            counts = env.follow(step.boards)
             rows.append(
-                {"board": boards, "action": step.action, "reward": reward, "after": env.boards,
-                 "used": ~over & (step.action[:, 0] >= 0), "which": which}
+                {"board": boards, "action": step.action, "after": env.boards, "over": over,
+                 "in_place": counts.in_place, "pairs": counts.pairs, "perfect": counts.perfect,
+                 "which": which}
             )  # fmt: skip
             boards = env.boards
-        counts = out.counts
         steps = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}  # (T, N, …)
         log_p = self._log_prob(puzzles, steps, prior)
-        # a board that is left as it is goes on earning its reward
-        rewards = steps["reward"] / scale
+        used = ~steps["over"] & (steps["action"][..., 0] >= 0)
+        # a board that is left as it is goes on earning its reward, but the bonus only once
+        bonus = steps["perfect"] & ~steps["over"]
+        rewards = Counts(steps["in_place"], steps["pairs"], bonus).reward() / scale
         target = returns(rewards, plain(counts) / max(best, 1.0), r.gamma)
         small = {k: steps[k].to(torch.int16) for k in ("board", "action", "after")}
-        group = torch.tensor(code)
         for t in range(r.steps):
             self.memory.append(
                 Memory(
-                    group, which, small["board"][t], small["action"][t], log_p[t], rewards[t],
-                    small["after"][t], target[t], steps["used"][t],
+                    code, which, small["board"][t], small["action"][t], log_p[t], rewards[t],
+                    small["after"][t], target[t], used[t],
                 )
             )  # fmt: skip
         del self.memory[: -r.buffer]
-        kinds = steps["action"][..., 0].masked_fill(~steps["used"], NONE)
+        kinds = steps["action"][..., 0].masked_fill(~used, NONE)
         mix = torch.stack([(kinds == k).sum() for k in range(len(TYPES))])
         mix = mix / mix.sum().clamp(min=1)
         return {
-            "reward": steps["reward"].mean(),
+            "reward": (rewards * scale).mean(),
             "start": first.in_place.float().mean() / layout.cells,
             "absolute": counts.in_place.float().mean() / layout.cells,
             "neighbor": counts.pairs.float().mean() / max(1, layout.links),
@@ -203,7 +202,7 @@ class Learner:
         """PPO on transitions of this kind of puzzle (eq. advantage, actor_gradient,
         critic_gradient)."""
         r = self.recipe
-        mine = [m for m in self.memory if int(m.group) == code]
+        mine = [m for m in self.memory if m.group == code]
         joined = {f.name: torch.cat([getattr(m, f.name) for m in mine])
                   for f in fields(Memory) if f.name != "group"}  # fmt: skip
         puzzles = self._puzzles(code)
@@ -266,19 +265,18 @@ class Learner:
         for k, memory in enumerate(self.memory):
             for f in fields(Memory):
                 # a copy: the steps of an episode share the numbers of their puzzles
-                out[f"memory.{k:04d}.{f.name}"] = getattr(memory, f.name).clone()
+                out[f"memory.{k:04d}.{f.name}"] = torch.as_tensor(getattr(memory, f.name)).clone()
         return out
 
     def unpack(self, tensors: Mapping[str, Tensor], what: str) -> None:
         """Take back what `pack` gave."""
         unpack_modules(tensors, self.modules(), self.optimisers, what)
         keys = sorted({k.split(".")[1] for k in tensors if k.startswith("memory.")})
+        names = [f.name for f in fields(Memory)][1:]
         self.memory = [
             Memory(
-                *(
-                    tensors[f"memory.{k}.{f.name}"].to("cpu" if f.name == "group" else self.device)
-                    for f in fields(Memory)
-                )
+                int(tensors[f"memory.{k}.group"]),
+                *(tensors[f"memory.{k}.{name}"].to(self.device) for name in names),
             )
             for k in keys
         ]
