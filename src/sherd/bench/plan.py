@@ -44,8 +44,11 @@ LARGE_GAPS = (0, 1, 2)
 ART = ("jpleg5", "art5")
 """What the tables of JPLEG-5 can be measured on."""
 QUICK = 5
-"""Puzzles of a cell in a quick run."""
-QUICK_MANY = 1000
+"""Puzzles of a cell in a quick run (of each kind)."""
+QUICK_ONE = 100
+"""More pieces than this: one puzzle of a cell in a quick run. With five, systems that take half a
+minute a puzzle would make an hour of it."""
+QUICK_MANY = 500
 """More pieces than this are left out of a quick run."""
 
 
@@ -214,14 +217,14 @@ def plan(request: Request, data: Path | None = None) -> list[PlannedCell]:
     art = request.art or (
         "jpleg5" if EDITIONS["jpleg5"].files(root, "test")[0].is_file() else "art5"
     )
-    limit = request.limit or (QUICK if request.quick else None)
     seeds = request.seeds[:1] if request.quick else request.seeds
     cells = []
     for table, systems in wanted:
         for place in table.places(art) if systems else ():
             if request.quick and place.n > QUICK_MANY:
                 continue
-            items = place.items(root, limit)
+            few = QUICK if place.n <= QUICK_ONE else 1
+            items = place.items(root, request.limit or (few if request.quick else None))
             for system in systems:
                 why = table.cannot(system, place)
                 tasks = [task for seed in seeds for task in make_tasks(items, [system], seed=seed)]

@@ -24,7 +24,9 @@ EXAMPLE = (
 def bench_paper(
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="First 5 puzzles of a cell, one seed, below 1000 pieces."),
+        typer.Option(
+            "--quick", help="5 puzzles of a cell (1 beyond 100 pieces), one seed, to 500."
+        ),
     ] = False,
     tables: Annotated[
         str | None,
