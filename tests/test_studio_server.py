@@ -279,6 +279,7 @@ def test_edits_are_kept_and_undone(studio: Studio, photo: np.ndarray) -> None:
     assert moved["table"]["board"][0][0] == right[1][2]
     assert moved["table"]["pins"] == [[piece, 1, 2]]
     assert moved["table"]["confidence"][1][2] is None
+    assert moved["by_hand"]
     other = right[1][2]
     studio.good("POST", f"{at}/edit", {"op": "forbid", "piece": other, "cell": [0, 0]})
     status, answer = studio.ask(
@@ -296,6 +297,7 @@ def test_edits_are_kept_and_undone(studio: Studio, photo: np.ndarray) -> None:
         back = studio.good("POST", f"{at}/undo", {})
     assert back["table"]["board"] == right
     assert back["table"]["pins"] == []
+    assert back["future"] == 3
     assert studio.good("POST", f"{at}/redo", {})["table"]["pins"] == [[piece, 1, 2]]
     studio.good("DELETE", at)
 

@@ -155,7 +155,8 @@ class Job:
     def view(self) -> dict[str, Any]:
         """What the page shows: everything but the tables that undo keeps."""
         entries = self.entries()
-        del entries["found"]
+        found = _rows(entries.pop("found").get("board"))
+        entries["by_hand"] = found is not None and found != self.table.board
         return {**entries, "past": len(self.past), "future": len(self.future)}
 
     @classmethod

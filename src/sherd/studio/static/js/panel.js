@@ -49,17 +49,17 @@ export class Panel {
     const { act } = this;
     const busy = ["waiting", "running"].includes(job.state);
     const key = [job.state, job.message, job.ahead, ui.told?.stage, job.runs, job.seconds, job.table.board?.length,
-      doubts(job), job.notes, ui.changed, Boolean(job.table.board)];
+      doubts(job), job.notes, ui.changed, job.by_hand, Boolean(job.table.board)];
     fill(this.parts.status, key, () => {
       const [title, words] = verdict(job, ui.told);
-      const doubt = job.state === "done" ? doubts(job) : null;
+      const doubt = job.state !== "done" ? null : job.by_hand ? "You have changed it since." : doubts(job);
       const begun = job.runs > 0 && job.table.board;
       const buttons = [];
       if (busy) {
         buttons.push(h("button", { class: "stop", "data-name": "go", id: "stop", onclick: act.stop }, "Stop"));
       } else {
         const again = begun ? "Solve on" : job.runs ? "Begin again" : "Put together";
-        const plain = job.state === "done" && !ui.changed;
+        const plain = job.state === "done" && !ui.changed && !job.by_hand;
         buttons.push(h("button", { class: plain ? "" : "primary", "data-name": "go", id: "go",
           title: begun ? "Go on from the board as it lies, with your pins" : null, onclick: act.go }, again));
         if (begun) buttons.push(h("button", { class: "quiet", id: "afresh", title: "Forget the board, keep the pins", onclick: act.afresh }, "Start afresh"));

@@ -23,12 +23,6 @@ export const percent = (share) => `${Math.round(100 * share)} %`;
 
 export const place = ([r, c]) => `row ${r + 1}, column ${c + 1}`;
 
-export function duration(seconds) {
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  const whole = Math.round(seconds);
-  return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-}
-
 export function clock(seconds) {
   const whole = Math.floor(seconds);
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
@@ -68,10 +62,10 @@ export function verdict(job, told) {
     case "running":
       return ["Putting it together", `${stage(told?.stage ?? "start")}.`];
     case "done": {
-      const shape = `${job.table.board.length} × ${job.table.board[0].length}`;
+      const shape = `${count(job.table.board.length, "row")}, ${count(job.table.board[0].length, "column")}`;
       const left = n - placed;
       const rest = left ? `${count(left, "fragment")} found no place.` : "Every fragment has its place.";
-      return ["Put together", `${shape} in ${duration(job.seconds ?? 0)}. ${rest}`];
+      return ["Put together", `${shape}. ${rest}`];
     }
     case "stopped":
       return ["Stopped", job.table.board ? "This is the best so far." : "Nothing was found yet."];
