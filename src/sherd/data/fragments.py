@@ -3,8 +3,8 @@
 Sizes that differ by a few pixels are brought to one: the odd ones are scaled to the usual size, so
 that all keep their outermost pixels, which is where fragments are compared. On validation pictures
 with sizes ±2 px off, the strongest candidate of a side is right for 92 % of the sides when odd ones
-are scaled (nearly as many as without noise), 85 % when all are cropped to the smallest and 80 % when
-all are padded to the largest.
+are scaled (nearly as many as without noise), 85 % when all are cropped to the smallest and 80 %
+when all are padded to the largest.
 """
 
 from __future__ import annotations
