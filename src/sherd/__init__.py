@@ -42,8 +42,7 @@ __all__ = [
 if TYPE_CHECKING:
     from .data.cutting import Geometry, cut
     from .errors import SherdError
-    from .fragments import Reassembly
-    from .fragments.solve import solve
+    from .fragments import Reassembly, solve
     from .perception.evidence import Evidence
     from .perception.mppn.weights import load_model
     from .puzzle import Knowledge, Puzzle, Scores, score_puzzle

@@ -1,6 +1,6 @@
 """Real fragments: from files of which little is known to a picture, in one call."""
 
 from .result import Alternative, GridTrial, Reassembly
-from .solve import solve
+from .reassemble import solve
 
 __all__ = ["Alternative", "GridTrial", "Reassembly", "solve"]

@@ -20,6 +20,9 @@ WIDEST = 64
 """Widest gap in pixels that is told."""
 LINES = 96
 """Lines of pixels of a fragment that are looked at."""
+TIE = 0.003
+"""Mean squared error, in nats, by which a gap must be better than a smaller one: on plain pictures
+many fit."""
 LEAST = 3
 """Fewest seams that say anything."""
 
@@ -27,8 +30,9 @@ LEAST = 3
 def estimate_gap(puzzle: Puzzle, board: np.ndarray) -> int | None:
     """Pixels missing between neighbours of ``board (M, N)``; None where too few pieces meet.
 
-    On 40 validation pictures the error is 0.05, 0.5, 0.9, 1.8 and 4 px on average at gaps of 0, 2,
-    4, 8 and 12 px. Where fragments are displaced (jitter), it is the mean gap that is told.
+    On 40 validation pictures, half of them with sizes ±2 px off, the error is 0.4, 0.8, 1.4, 2.9
+    and 4.6 px on average at gaps of 0, 2, 4, 8 and 12 px. Where fragments are displaced (jitter), it
+    is the mean gap that is told.
     """
     right, below = pairs(board)
     if len(right) + len(below) < LEAST:
@@ -51,7 +55,8 @@ def estimate_gap(puzzle: Puzzle, board: np.ndarray) -> int | None:
         for i in range(DEPTH):
             for j in range(DEPTH):
                 errors += (np.log(across[i, j]) - np.log(inside[i + j : i + j + most])) ** 2
-    return int(errors.argmin())
+    errors /= len(sums) * DEPTH**2
+    return int(np.flatnonzero(errors <= errors.min() + TIE)[0])
 
 
 def _grey(puzzle: Puzzle) -> np.ndarray:
