@@ -184,6 +184,13 @@ def test_systems_lists_every_entry(sherd_: Run, monkeypatch: pytest.MonkeyPatch)
     assert "sorts pieces by brightness" in sherd_("systems")[1]
 
 
+def test_systems_says_what_is_not_trained(sherd_: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sherd.bench.version.missing_weights", lambda s: ["x"] * (s == "sherd"))
+    entries = [json.loads(line) for line in sherd_("systems", "--json")[1].splitlines()]
+    assert [e["system"] for e in entries if not e["trained"]] == ["sherd"]
+    assert "sherd train sherd" in " ".join(sherd_("systems")[1].split())
+
+
 def test_version_and_help(sherd_: Run) -> None:
     assert sherd_("--version") == (0, f"sherd {sherd.__version__}\n", "")
     assert "Commands:" in sherd_()[1]

@@ -15,6 +15,7 @@ def systems(
     ] = False,
 ) -> None:
     """List the systems that can solve puzzles."""
+    from ..bench.version import missing_weights
     from ..solvers import DEFAULT, SYSTEMS, solver_class
     from .show import print_json
 
@@ -24,6 +25,7 @@ def systems(
             "default": name == DEFAULT,
             "summary": solver_class(name).summary,
             "reference": solver_class(name).reference,
+            "trained": not missing_weights(name),
         }
         for name in SYSTEMS
     ]
@@ -39,5 +41,8 @@ def systems(
         table.add_column(column)
     for entry in known:
         star = " (default)" if entry["default"] else ""
-        table.add_row(f"{entry['system']}{star}", str(entry["summary"]), str(entry["reference"]))
+        to_do = "" if entry["trained"] else f" Not trained yet: sherd train {entry['system']}."
+        table.add_row(
+            f"{entry['system']}{star}", f"{entry['summary']}{to_do}", str(entry["reference"])
+        )
     Console().print(table)
