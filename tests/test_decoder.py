@@ -321,7 +321,8 @@ def test_command_line(tmp_path, monkeypatch):
     solved = run(app, args)
     assert solved.exit_code == 0, solved.output
     out = tmp_path / "p-solved"
-    assert sorted(p.name for p in out.iterdir()) == ["assembled.png", "restored.png", "result.json"]
+    made = ["assembled.png", "layout.csv", "restored.png", "result.json"]
+    assert sorted(p.name for p in out.iterdir()) == made
     whole, open_ = (np.asarray(Image.open(out / f)) for f in ("restored.png", "assembled.png"))
     assert whole.shape == open_.shape
     changed = (whole != open_).any(-1)

@@ -57,6 +57,7 @@ def test_the_tour_of_commands_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert ended.value.code == 0, arguments
     assert {p.name for p in Path("solved").iterdir()} == {
         "assembled.png",
+        "layout.csv",
         "reassembly.gif",
         "result.json",
     }
