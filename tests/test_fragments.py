@@ -24,7 +24,7 @@ from sherd.data.cutting import lose_pieces
 from sherd.data.folder import read_fragments, read_puzzle, write_puzzle
 from sherd.data.fragments import even, load_images
 from sherd.data.zips import Limits, read_zip
-from sherd.fragments.grids import handicap
+from sherd.fragments.grids import STRANGER, fair_score, handicap
 from sherd.fragments.possible import possible_grids, spare_pieces
 from sherd.fragments.strangers import LOW, lift_strangers, links_of
 from sherd.perception.gaps import estimate_gap
@@ -222,8 +222,21 @@ def test_possible_grids_are_all_there(n: int, missing: int) -> None:
 @given(st.integers(1, 60), st.integers(0, 9))
 def test_the_handicap_counts_boards(n: int, empty: int) -> None:
     boards = math.comb(n + empty, empty)  # ways to choose the empty cells
-    assert handicap(n, (1, n + empty)) == pytest.approx(math.log(boards), abs=1e-6)
-    assert handicap(n, (1, n)) == pytest.approx(0.0, abs=1e-9)
+    assert handicap(n, n + empty, 0) == pytest.approx(math.log(boards), abs=1e-6)
+    assert handicap(n, n, 0) == pytest.approx(0.0, abs=1e-9)
+    assert handicap(n, n, 2) == pytest.approx(2 * STRANGER)
+
+
+def test_a_stranger_speaks_against_no_grid() -> None:
+    h = np.full((5, 5), -5.0)
+    h[0, 1] = h[2, 3] = 4.0
+    v = np.full((5, 5), -5.0)
+    v[0, 2] = v[1, 3] = 4.0
+    evidence = sherd.Evidence(h, v)
+    board = np.array([[0, 1], [2, 3]])
+    assert fair_score(evidence, board) == pytest.approx(16.0 - STRANGER)
+    beside = np.array([[0, 1, EMPTY], [2, 3, 4]])
+    assert fair_score(evidence, beside) == pytest.approx(16.0 - STRANGER - math.log(15))
 
 
 class Listener(Callbacks):

@@ -8,9 +8,12 @@ Three things make the comparison fair:
 - Border evidence is held against one chance for all grids (`Observation.on` with None). Against
   the share of rim pieces of each grid, the constant that the sum leaves out would differ.
 - A grid with empty cells has more boards to choose from, and the best of many scores higher by
-  chance alone. With a uniform prior over the boards of each grid, log(C! / ((C−n)! n!)) nats are
-  taken off for n pieces on C cells.
+  chance alone. With a uniform prior over the boards of each grid, log(C! / ((C−k)! k!)) nats are
+  taken off for k pieces on C cells.
 - A piece without a cell is a claim that it belongs elsewhere, which is seldom so: `STRANGER` nats.
+  So is a piece in a cell for which nothing speaks: of pieces that lie right one in 300 has links that
+  sum to less than 0, of strangers nearly all. It counts as if it had no cell; else a stranger would
+  speak against the one grid that has no room to put it out of the way.
 """
 
 from __future__ import annotations
@@ -23,14 +26,15 @@ import numpy as np
 
 from ..errors import SherdError
 from ..perception.evidence import Evidence
-from ..puzzle import Puzzle
+from ..puzzle import EMPTY, Puzzle
 from ..search.evolution import Evolution, EvolutionParams
 from ..search.polish import Polish
 from ..search.problem import Problem, make_problem
 from .result import GridTrial
+from .strangers import lift_strangers
 
 STRANGER = 6.0
-"""Nats that a piece without a cell costs."""
+"""Nats that a piece costs that has no cell, or one that nothing speaks for."""
 SECOND = 5
 """Grids that get a second, longer look."""
 SHORT = EvolutionParams(islands=1, population=8, patience=120)
@@ -39,12 +43,17 @@ CLOSE = 15.0
 """Nats behind the leader with which a grid is looked at with 2×2 evidence as well."""
 
 
-def handicap(n: int, grid: tuple[int, int]) -> float:
-    """Nats to take off the score of a board on ``grid``, so that grids compare."""
-    cells = grid[0] * grid[1]
-    if cells < n:
-        return STRANGER * (n - cells)
-    return math.lgamma(cells + 1) - math.lgamma(cells - n + 1) - math.lgamma(n + 1)
+def handicap(pieces: int, cells: int, out: int) -> float:
+    """Nats to take off the score of a board of ``pieces`` on ``cells`` that leaves ``out`` out."""
+    boards = math.lgamma(cells + 1) - math.lgamma(cells - pieces + 1) - math.lgamma(pieces + 1)
+    return boards + STRANGER * out
+
+
+def fair_score(evidence: Evidence, board: np.ndarray) -> float:
+    """All evidence of ``board``, such that boards of different grids compare."""
+    kept, _ = lift_strangers(evidence, board, frozenset(), low=0.0)
+    placed = int((kept != EMPTY).sum())
+    return evidence.full_score(kept) - handicap(placed, board.size, evidence.n - placed)
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class _Look:
     problem: Problem
     boards: np.ndarray
     score: float
-    """Less the handicap."""
+    """See `fair_score`."""
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -85,7 +94,7 @@ def rank_grids(
         except SherdError as e:
             why = str(e)
             continue
-        looks[grid] = _look(problem, quick, rng)
+        looks[grid] = _look(problem, evidence, quick, rng)
         best = max(best, looks[grid].score)
         stopped = heard(grid, best)
         if stopped:
@@ -95,7 +104,7 @@ def rank_grids(
     for look in _leaders(looks)[:SECOND]:
         if stopped:
             break
-        looks[look.grid] = _look(look.problem, SHORT, rng, look.boards[0])
+        looks[look.grid] = _look(look.problem, evidence, SHORT, rng, look.boards[0])
         best = max(best, looks[look.grid].score)
         stopped = heard(look.grid, best)
     leaders = _leaders(looks)
@@ -123,18 +132,19 @@ def _leaders(looks: dict[tuple[int, int], _Look]) -> list[_Look]:
 
 def _look(
     problem: Problem,
+    evidence: Evidence,
     params: EvolutionParams,
     rng: np.random.Generator,
     start: np.ndarray | None = None,
 ) -> _Look:
     search = Evolution(problem, params)
-    _, score = search.run(rng, lambda *_: False, start=start)
-    grid = (problem.world.rows, problem.world.cols)
-    return _Look(problem, search.archive, score - handicap(problem.n, grid))
+    board, _ = search.run(rng, lambda *_: False, start=start)
+    local = replace(evidence, puzzlet_weight=0.0)  # what was searched
+    return _Look(problem, search.archive, fair_score(local, board))
 
 
 def _polished(look: _Look, evidence: Evidence, rng: np.random.Generator) -> _Look:
     """The same by all evidence."""
-    board, score = Polish(look.problem, evidence).run(look.boards, rng, lambda *_: False)
+    board, _ = Polish(look.problem, evidence).run(look.boards, rng, lambda *_: False)
     flat = look.problem.from_board(board)[None]
-    return _Look(look.problem, flat, score - handicap(look.problem.n, look.grid))
+    return _Look(look.problem, flat, fair_score(evidence, board))

@@ -27,9 +27,9 @@ def links_of(evidence: Evidence, board: np.ndarray) -> np.ndarray:
 
 
 def lift_strangers(
-    evidence: Evidence, board: np.ndarray, stay: frozenset[int]
+    evidence: Evidence, board: np.ndarray, stay: frozenset[int], low: float = LOW
 ) -> tuple[np.ndarray, list[int]]:
-    """The board without the pieces that nothing speaks for, and these; ``stay`` are left alone.
+    """The board without pieces of less than ``low`` nats, and these; ``stay`` are left alone.
 
     The worst goes first: beside a stranger others look strange as well, until it is gone.
     """
@@ -39,7 +39,7 @@ def lift_strangers(
         value = links_of(evidence, board)
         value[(board == EMPTY) | np.isin(board, list(stay))] = np.inf
         cell = np.unravel_index(int(value.argmin()), board.shape)
-        if value[cell] >= LOW:
+        if value[cell] >= low:
             return board, lifted
         lifted.append(int(board[cell]))
         board[cell] = EMPTY
