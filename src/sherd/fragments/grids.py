@@ -11,9 +11,9 @@ Three things make the comparison fair:
   chance alone. With a uniform prior over the boards of each grid, log(C! / ((C−k)! k!)) nats are
   taken off for k pieces on C cells.
 - A piece without a cell is a claim that it belongs elsewhere, which is seldom so: `STRANGER` nats.
-  So is a piece in a cell for which nothing speaks: of pieces that lie right one in 300 has links that
-  sum to less than 0, of strangers nearly all. It counts as if it had no cell; else a stranger would
-  speak against the one grid that has no room to put it out of the way.
+  So is a piece in a cell for which nothing speaks: of pieces that lie right one in 150 has links
+  that sum to less than `SPOKEN`, of strangers nearly all. It counts as if it had no cell; else a
+  stranger would speak against the one grid that has no room to put it out of the way.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from ..search.problem import Problem, make_problem
 from .result import GridTrial
 from .strangers import lift_strangers
 
-STRANGER = 6.0
+STRANGER = 4.0
 """Nats that a piece costs that has no cell, or one that nothing speaks for."""
+SPOKEN = 2.0
+"""Nats of pair evidence with which a piece is spoken for."""
 SECOND = 5
 """Grids that get a second, longer look."""
 SHORT = EvolutionParams(islands=1, population=8, patience=120)
@@ -51,7 +53,7 @@ def handicap(pieces: int, cells: int, out: int) -> float:
 
 def fair_score(evidence: Evidence, board: np.ndarray) -> float:
     """All evidence of ``board``, such that boards of different grids compare."""
-    kept, _ = lift_strangers(evidence, board, frozenset(), low=0.0)
+    kept, _ = lift_strangers(evidence, board, frozenset(), low=SPOKEN)
     placed = int((kept != EMPTY).sum())
     return evidence.full_score(kept) - handicap(placed, board.size, evidence.n - placed)
 
