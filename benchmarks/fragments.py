@@ -151,7 +151,7 @@ def rows(args: argparse.Namespace, missing: int) -> Iterator[Row]:
                 f"Neighbor {100 * neighbor(result.board, case.truth):.1f}, {took:.1f} s",
                 file=sys.stderr,
             )
-    yield from by_kind.values()
+    yield from sorted(by_kind.values(), key=lambda row: (row.name == "both", row.name))
 
 
 def main() -> None:
