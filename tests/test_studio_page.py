@@ -6,6 +6,7 @@ import base64
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,38 @@ def test_a_wrong_pin_holds(page: Page, studio: Studio, photo: np.ndarray) -> Non
     page.click("#undo")
     until(lambda: shown(page), lambda b: b == right)
     expect(page.locator(".piece.is-pinned")).to_have_count(0)
+
+
+def test_other_readings(page: Page, studio: Studio, photo: np.ndarray) -> None:
+    puzzle = puzzle_of(photo)
+    right = truth_of(puzzle)
+    pieces = puzzle.pieces.copy()
+    a, b = right[0][1], right[2][2]
+    pieces[b] = np.clip(pieces[a].astype(int) + 1, 0, 255)  # twins, one a shade lighter
+    begin(page, replace(puzzle, pieces=pieces))
+    reached(page, "done")
+    job = page.url.rpartition("/")[2]
+    told = studio.job(job)
+    best, others = told["table"]["board"], [x["board"] for x in told["alternatives"]]
+    twins = [[{a: b, b: a}.get(p, p) for p in row] for row in best]
+    k = others.index(twins)
+    strip = page.get_by_role("group", name="Other readings").get_by_role("button")
+    expect(strip).to_have_count(len(others))
+    expect(strip.nth(k)).to_contain_text("2 cells differ")
+    # to look is not to take
+    strip.nth(k).click()
+    until(lambda: shown(page), lambda board: board == twins)
+    expect(strip.nth(k)).to_have_attribute("aria-pressed", "true")
+    assert studio.job(job)["table"]["board"] == best
+    page.get_by_role("button", name="Back").click()
+    until(lambda: shown(page), lambda board: board == best)
+    strip.nth(k).click()
+    page.click("#use-reading")
+    until(lambda: studio.job(job)["table"]["board"], lambda board: board == twins)
+    until(lambda: shown(page), lambda board: board == twins)
+    expect(strip.nth(k)).to_contain_text("this board")
+    page.click("#undo")
+    until(lambda: shown(page), lambda board: board == best)
 
 
 def test_by_keyboard(page: Page, photo: np.ndarray) -> None:
