@@ -83,13 +83,24 @@ def test_same_seed_same_bits_and_killed_runs_go_on_as_if_nothing_were(sets, tmp_
 def test_metrics_say_what_happened(sets, tmp_path):
     run(sets, tmp_path, steps=2, total=2)
     rows = [json.loads(r) for r in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert [r["kind"] for r in rows] == ["start", "train", "train", "val-all", "end"]
-    row = rows[1]
+    assert [r["kind"] for r in rows] == ["start", "val", "train", "train", "val-all", "end"]
+    assert rows[1]["step"] == 0  # where the curve begins
+    row = rows[2]
     wanted = {"reward", "absolute", "neighbor", "perfect", "entropy", "kl", "clip_share",
               "value_error", "swap-2", "swap-3", "swap-puzzlet"}  # fmt: skip
     assert wanted <= row.keys()
     assert row["swap-2"] + row["swap-3"] + row["swap-puzzlet"] == pytest.approx(1.0, abs=1e-3)
     assert row["kl"] >= 0
+
+
+def test_the_actor_moves_no_farther_than_it_may(sets, tmp_path):
+    """The first update starts where the episode was played; the others begin beyond the limit."""
+    far = run(sets, tmp_path / "far", steps=1, recipe=replace(RECIPE, kl=100.0))
+    near = run(sets, tmp_path / "near", steps=1, recipe=replace(RECIPE, kl=1e-12))
+    once = run(sets, tmp_path / "once", steps=1, recipe=replace(RECIPE, epochs=1))
+    parameters = [list(r.learner.actor.parameters()) for r in (far, near, once)]
+    assert all(torch.equal(p, q) for p, q in zip(parameters[1], parameters[2], strict=True))
+    assert not all(torch.equal(p, q) for p, q in zip(parameters[0], parameters[2], strict=True))
 
 
 def test_groups_of_one_grid_are_validated_together(sets, tmp_path):

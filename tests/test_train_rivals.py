@@ -17,6 +17,7 @@ from sherd.cli.main import run as cli
 from sherd.cli.train_rivals import RIVALS
 from sherd.perception.rivals.inpaint_gan import InpaintConfig
 from sherd.perception.rivals.pdn import PdnConfig
+from sherd.perception.rivals.pixels import resize
 from sherd.perception.rivals.weights import LIMIT, load_rival, save_rival
 from sherd.solvers import SYSTEMS
 from sherd.train.data import Augment, Entry
@@ -311,3 +312,11 @@ def test_pair_figures() -> None:
     assert pair_figures(perfect, grid) == {"top1": 1.0, "auc": 1.0}
     assert pair_figures(-perfect, grid)["auc"] == 0.0
     assert pair_figures(-perfect, grid)["top1"] == 0.0
+
+
+@pytest.mark.parametrize(("before", "after"), [((62, 60), (64, 64)), ((96, 84), (64, 12))])
+def test_resizing_is_torchs_own(before, after):
+    x = torch.rand(2, 3, *before, generator=torch.Generator().manual_seed(0))
+    want = torch.nn.functional.interpolate(x, after, mode="bilinear", antialias=True)
+    assert torch.allclose(resize(x, after), want, atol=1e-5)
+    assert torch.equal(resize(x, before), x)

@@ -222,6 +222,8 @@ def train(
             parameters=count, train=sum(map(len, groups)), val=sum(map(len, val)),
             load_s=time.monotonic() - clock.started,
         )  # fmt: skip
+        if clock.step == 0:  # where the curve begins
+            run.evaluate(clock, "val", recipe.glance)
         _loop(run, clock)
         clock.stop()
         run.save(clock)  # a run that is cut off while it evaluates loses nothing

@@ -243,11 +243,16 @@ class Learner:
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1.0 - r.clip, 1.0 + r.clip)
         policy = -mean(torch.minimum(ratio * advantage, clipped * advantage))
+        kl = mean((ratio - 1.0 - log_ratio).clamp(max=100.0)).detach()  # low variance, above 0
+        before = [p.detach().clone() for p in self.actor.parameters()]
         self._descend("actor", self.actor, policy - r.entropy * mean(entropy))
+        # beyond the limit the update is taken back; the device is not asked, nobody waits for it
+        with torch.no_grad():
+            for p, old in zip(self.actor.parameters(), before, strict=True):
+                p.copy_(torch.where(kl > r.kl, old, p))
         error = mean((value - rows["target"]).square())
         norm = self._descend("critic", self.critic, error)
         with torch.no_grad():
-            kl = mean((ratio - 1.0 - log_ratio).clamp(max=100.0))  # an estimate of low variance
             share = mean(((ratio - 1.0).abs() > r.clip).float())
         return mean(entropy.detach()), kl, share, error.detach().sqrt(), norm
 

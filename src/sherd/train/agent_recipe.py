@@ -33,6 +33,9 @@ class AgentRecipe:
     """T: steps of an episode; the paper's most is 10000."""
     clip: float = 0.2
     """ε of PPO's clipping."""
+    kl: float = 0.05
+    """How far the actor may move in an iteration (Kullback-Leibler, nats): no update goes beyond.
+    Actions are evolved, not drawn, so clipping alone does not hold it."""
     epochs: int = 4
     """Updates per iteration."""
     batch: int = 1024
@@ -79,7 +82,7 @@ class AgentRecipe:
                      "glance"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise SherdError(f"{name}: {getattr(self, name)}; expected at least 1")
-        for name in ("lr", "critic_lr", "norm", "clip"):
+        for name in ("lr", "critic_lr", "norm", "clip", "kl"):
             if not getattr(self, name) > 0:
                 raise SherdError(f"{name}: {getattr(self, name)}; expected more than 0")
         if self.seed < 0:

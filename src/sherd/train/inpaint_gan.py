@@ -26,6 +26,7 @@ from ..perception.rivals.inpaint_gan import (
     strip_width,
     to_squares,
 )
+from ..perception.rivals.pixels import resize
 from .data import Store, cut_at, draw_pictures
 from .evaluate import Puzzles
 from .gaps import Boards, cut_boards
@@ -107,9 +108,7 @@ def true_strips(boards: Boards, pairs: Pairs, strip: int, vertical: bool) -> Ten
     parts = every[pairs.puzzle * rows * cols + pairs.first]
     if vertical:
         parts = parts.transpose(2, 3)
-    if parts.shape[2:] == (SIDE, strip):
-        return parts
-    return F.interpolate(parts, size=(SIDE, strip), mode="bilinear", antialias=True)
+    return resize(parts, (SIDE, strip))
 
 
 def wrong_seconds(

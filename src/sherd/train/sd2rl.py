@@ -115,6 +115,8 @@ class TrainSdn(Trainee[Sd2rlRecipe]):
         batches: list[Batch] = s.batch
         with self.autocast():
             x = torch.cat([resample(b.pieces, self.recipe.net.side) for b in batches])
+            # depthwise convolutions on a GPU are twice as fast with the channels last
+            x = x.contiguous(memory_format=torch.channels_last)
             losses, right = [], []
             for direction, net in enumerate((self.net.across, self.net.down)):
                 embedded = net.encode(x).split([len(b.pieces) for b in batches])

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...errors import SherdError
+from .pixels import resize
 from .weights import Rival, load_rival
 
 SYSTEM = "inpaint-gan"
@@ -176,9 +177,7 @@ class InpaintGan(nn.Module):
 
 def to_squares(pieces: Tensor) -> Tensor:
     """``(n, 3, h, w)`` in 0..1 → ``(n, 3, 64, 64)``."""
-    if pieces.shape[2:] == (SIDE, SIDE):
-        return pieces
-    return F.interpolate(pieces, size=(SIDE, SIDE), mode="bilinear", antialias=True).clamp(0, 1)
+    return resize(pieces, (SIDE, SIDE))
 
 
 def score_pairs(net: InpaintGan, pieces: np.ndarray, missing: int | None) -> np.ndarray:

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...errors import SherdError
+from .pixels import resize
 from .weights import Rival, load_rival
 
 SYSTEM = "pdn-ga"
@@ -248,9 +249,7 @@ class Pdn(nn.Module):
 
 def to_squares(pieces: Tensor) -> Tensor:
     """``(n, 3, h, w)`` in 0..1 → ``(n, 3, 64, 64)``."""
-    if pieces.shape[2:] == (SIDE, SIDE):
-        return pieces
-    return F.interpolate(pieces, size=(SIDE, SIDE), mode="bilinear", antialias=True).clamp(0, 1)
+    return resize(pieces, (SIDE, SIDE))
 
 
 def _rows(net: _Net, seen: Seen, direction: int) -> Tensor:
