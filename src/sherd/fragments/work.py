@@ -10,6 +10,7 @@ from ..perception.evidence import Evidence
 from ..puzzle import EMPTY, Puzzle
 from ..solvers import Callbacks, Recorder, Stop
 from ..solvers.evolve import Evolve, Sight, search
+from ..solvers.go_on import go_on
 from .result import GridTrial, Reassembly
 
 
@@ -48,7 +49,10 @@ class Work:
             record.stage("gap")
             hidden = _with_gap(sight, hidden, first, rng)
         evidence = sight(hidden)
-        found = search(evidence, hidden, self.stop, rng, record, start=first)
+        if start is None:
+            found = search(evidence, hidden, self.stop, rng, record, start=first)
+        else:
+            found = go_on(evidence, hidden, self.stop, rng, record, new[start])
         record.stage("second look")
         board, sure = found.board, found.confidence
         lifted = self._lift(found.evidence or evidence, hidden, board, given=not trials)

@@ -84,9 +84,14 @@ def search(
             f"knowledge: no board was found that honours all of it ({len(broken)} things broken); "
             "take something back"
         )
-    sure = confidence(_ruled(evidence, puzzle.knowledge), board)
+    sure = sureness(evidence, puzzle, board)
     met = np.stack([problem.to_board(flat) for flat in others])
     return Found(board, score, sure, evidence, met)
+
+
+def sureness(evidence: Evidence, puzzle: Puzzle, board: np.ndarray) -> np.ndarray:
+    """``(M, N)`` calibrated confidence, by what is known of ``puzzle`` too."""
+    return confidence(_ruled(evidence, puzzle.knowledge), board)
 
 
 def _ruled(evidence: Evidence, knowledge: Knowledge) -> Evidence:

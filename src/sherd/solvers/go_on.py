@@ -1,0 +1,86 @@
+"""Going on from a board that a person has seen: near it first, then everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..perception.evidence import Evidence
+from ..puzzle import Puzzle
+from .base import Found, Recorder
+from .evolve import search, sureness
+from .stop import Stop
+
+FOND = 2.0
+"""Nats more for each link of the board that was seen, in a second search beside the plain one."""
+
+
+def go_on(
+    evidence: Evidence,
+    puzzle: Puzzle,
+    stop: Stop | None,
+    rng: np.random.Generator,
+    record: Recorder,
+    seen: np.ndarray,
+) -> Found:
+    """The board to show to who has seen ``seen`` and knows what ``puzzle`` says.
+
+    Near ``seen`` are boards for every reading of what was answered, far from it those that a search
+    finds; `sherd.search.stay` chooses. What is known is honoured, or an error says that it could
+    not be.
+    """
+    from ..search.nearby import fond_of, readings, settle
+    from ..search.problem import make_problem
+    from ..search.stay import choose
+
+    record.stage("search")
+    problem = make_problem(evidence, puzzle)
+    held = readings(evidence, problem, seen)
+    near = [settle(evidence, puzzle, board, rng) for board in held]
+    boards = [board for board in near if board is not None]
+    quiet = _Rounds(record, stop)
+    plain = search(evidence, puzzle, quiet.asked, rng, quiet, start=seen)
+    boards.append(plain.board)
+    quiet.best = plain.score
+    if not quiet.stopped:
+        fond = fond_of(evidence, seen, FOND)
+        boards.append(search(fond, puzzle, quiet.still_asked, rng, quiet, start=seen).board)
+    boards = list({b.tobytes(): b for b in boards}.values())
+    board = boards.pop(choose(evidence, seen, boards))
+    score = evidence.full_score(board)
+    record.board(board, score, quiet.number)
+    met = np.stack([*boards, *(() if plain.others is None else plain.others)])
+    return replace(
+        plain, board=board, score=score, confidence=sureness(evidence, puzzle, board), others=met
+    )
+
+
+class _Rounds(Recorder):
+    """Passes rounds on, and keeps boards to itself: the best of a search need not be shown."""
+
+    def __init__(self, heard: Recorder, stop: Stop | None) -> None:
+        self._heard, self._stop = heard, stop
+        self.number = 0
+        self.best = float("-inf")
+        self.stopped = False
+
+    def stage(self, name: str) -> None:
+        """Nothing new begins."""
+
+    def board(self, board: np.ndarray, score: float, round: int) -> None:
+        """Not shown."""
+
+    def round(self, number: int, best: float) -> None:
+        """One more, of whichever search."""
+        self._heard.round(self.number, max(best, self.best))
+        self.number += 1
+
+    def asked(self, best: float) -> bool:
+        """Whether the caller wants no more."""
+        self.stopped = self._stop is not None and self._stop(best)
+        return self.stopped
+
+    def still_asked(self, best: float) -> bool:
+        """The same, by the best score so far: this search counts some links for more."""
+        return self.asked(self.best)
