@@ -35,6 +35,20 @@ def test_a_move_to_an_empty_cell_leaves_one() -> None:
     assert edits.moved(START, 4, (1, 1)).board == ((0, 1, 2), (3, 4, -1))
 
 
+def test_what_was_shown_before_pieces_were_moved() -> None:
+    shown = [list(row) for row in BOARD]
+    twice = edits.moved(edits.moved(START, 0, (1, 2)), 2, (1, 0))
+    assert twice.board == ((4, 1, 3), (2, -1, 0))
+    assert edits.before_moves(twice, shown) == BOARD
+    beside = edits.moved(START, 5, (0, 1))
+    assert edits.before_moves(beside, shown) == BOARD
+    # other edits are no answer to it alone: the table counts as it is
+    for other in (edits.lifted(twice, 4), edits.unpinned(twice, 0), edits.chosen(START, BOARD[:1])):
+        assert edits.before_moves(other, shown) == other.board
+    assert edits.before_moves(twice, None) == twice.board
+    assert edits.before_moves(Table(), shown) is None
+
+
 def test_a_pinned_piece_is_not_pushed_away() -> None:
     pinned = edits.pinned(START, 4)
     with pytest.raises(SherdError, match="pinned"):

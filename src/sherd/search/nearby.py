@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import SherdError
 from ..perception.evidence import Evidence
-from ..puzzle import EMPTY, Cell, Knowledge, Puzzle, pairs
+from ..puzzle import EMPTY, Cell, Knowledge, Puzzle
 from .evolution import Evolution, EvolutionParams
 from .polish import Polish, PolishParams
 from .problem import Problem, make_problem
@@ -69,15 +69,6 @@ def settle(
         polish = Polish(problem, evidence, SHORT, threads=1)
         board, _ = polish.run(evolution.archive, rng, lambda *_: False)
     return None if puzzle.knowledge.broken(board, puzzle.n) else board
-
-
-def fond_of(evidence: Evidence, board: np.ndarray, nats: float) -> Evidence:
-    """The evidence with ``nats`` more for each link of ``board``."""
-    right, below = pairs(board)
-    h, v = evidence.h.copy(), evidence.v.copy()
-    h[right[:, 0], right[:, 1]] += nats
-    v[below[:, 0], below[:, 1]] += nats
-    return replace(evidence, h=h, v=v)
 
 
 def _astray(board: np.ndarray, wanted: np.ndarray) -> Iterator[tuple[int, Cell, Cell | None]]:

@@ -36,12 +36,29 @@ class StayParams:
     """Nats for each link of the board that was seen: it was left as it is."""
     temperature: float = 4.0
     """Of the posterior over boards."""
-    caution: float = 1.0
+    caution: float = 0.5
     """What a step back costs, in shares of all links."""
 
     def __post_init__(self) -> None:
         if min(self.border, self.whole, self.keep, self.caution) < 0 or self.temperature <= 0:
             raise SherdError("stay: no weight may be negative, and temperature must be above 0")
+
+
+def answered(evidence: Evidence, seen: np.ndarray, params: StayParams | None = None) -> Evidence:
+    """The evidence whose ``full_score`` is J."""
+    q = params or StayParams()
+    border = None if evidence.border is None else q.border * evidence.border
+    mild = replace(evidence, border=border, board_weight=q.whole * evidence.board_weight)
+    return fond_of(mild, seen, q.keep)
+
+
+def fond_of(evidence: Evidence, board: np.ndarray, nats: float) -> Evidence:
+    """The evidence with ``nats`` more for each link of ``board``."""
+    right, below = pairs(board)
+    h, v = evidence.h.copy(), evidence.v.copy()
+    h[right[:, 0], right[:, 1]] += nats
+    v[below[:, 0], below[:, 1]] += nats
+    return replace(evidence, h=h, v=v)
 
 
 def choose(
@@ -52,13 +69,12 @@ def choose(
 ) -> int:
     """Which of ``boards`` to show to who has seen ``seen``."""
     q = params or StayParams()
-    border = None if evidence.border is None else q.border * evidence.border
-    mild = replace(evidence, border=border, board_weight=q.whole * evidence.board_weight)
+    judge = answered(evidence, seen, q)
     links = [_links(b, evidence.n) for b in boards]
     before = _links(seen, evidence.n)
     shared = np.array([[len(a & b) for b in links] for a in links], dtype=float)  # [B, T]
     had = np.array([len(before & b) for b in links], dtype=float)
-    value = np.array([mild.full_score(b) for b in boards]) + q.keep * had
+    value = np.array([judge.full_score(b) for b in boards])
     p = np.exp((value - value.max()) / q.temperature)
     p /= p.sum()
     most = max(1, *(len(b) for b in links))

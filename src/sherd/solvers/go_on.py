@@ -13,7 +13,7 @@ from .evolve import search, sureness
 from .stop import Stop
 
 FOND = 2.0
-"""Nats more for each link of the board that was seen, in a second search beside the plain one."""
+"""Nats more for each link of the board that was seen, in the last of three searches."""
 
 
 def go_on(
@@ -26,13 +26,14 @@ def go_on(
 ) -> Found:
     """The board to show to who has seen ``seen`` and knows what ``puzzle`` says.
 
-    Near ``seen`` are boards for every reading of what was answered, far from it those that a search
-    finds; `sherd.search.stay` chooses. What is known is honoured, or an error says that it could
-    not be.
+    Near ``seen`` are boards for every reading of what was answered, farther from it those that
+    searches find: on the evidence, on the evidence as it looks after the answer, and on one that
+    would rather keep what there is. `sherd.search.stay` chooses among them. What is known
+    is honoured, or an error says that it could not be.
     """
-    from ..search.nearby import fond_of, readings, settle
+    from ..search.nearby import readings, settle
     from ..search.problem import make_problem
-    from ..search.stay import choose
+    from ..search.stay import answered, choose, fond_of
 
     record.stage("search")
     problem = make_problem(evidence, puzzle)
@@ -43,9 +44,10 @@ def go_on(
     plain = search(evidence, puzzle, quiet.asked, rng, quiet, start=seen)
     boards.append(plain.board)
     quiet.best = plain.score
-    if not quiet.stopped:
-        fond = fond_of(evidence, seen, FOND)
-        boards.append(search(fond, puzzle, quiet.still_asked, rng, quiet, start=seen).board)
+    for other in (answered(evidence, seen), fond_of(evidence, seen, FOND)):
+        if not quiet.stopped:
+            found = search(other, puzzle, quiet.still_asked, rng, quiet, start=seen)
+            boards.append(found.board)
     boards = list({b.tobytes(): b for b in boards}.values())
     board = boards.pop(choose(evidence, seen, boards))
     score = evidence.full_score(board)

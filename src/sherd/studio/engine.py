@@ -53,14 +53,14 @@ def solve(
     blocked: list[list[int]],
     known: dict[str, Any],
     table: dict[str, Any],
-    go_on: bool,
+    seen: list[list[int]] | None,
     system: str,
     send: Send,
 ) -> dict[str, Any]:
     """Put the fragments in ``folder`` together, honouring what ``table`` and ``known`` say.
 
-    ``send`` hears of stages, notes, boards and rounds. Returns board, confidence, gap,
-    alternatives, notes and seconds.
+    ``seen`` is the board to go on from. ``send`` hears of stages, notes, boards and rounds. Returns
+    board, confidence, gap, alternatives, notes and seconds.
     """
     import numpy as np
 
@@ -80,7 +80,7 @@ def solve(
         result = reassemble(
             puzzle,
             knowledge=knowledge,
-            start=np.array(table["board"]) if go_on and table["board"] is not None else None,
+            start=None if seen is None else np.array(seen),
             system=system,
             callbacks=_watch(send),
         )

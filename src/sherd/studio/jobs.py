@@ -17,7 +17,7 @@ from .live import Hub, Run
 from .press import Press
 from .sample import SAMPLES
 from .store import Store, write_json
-from .table import EMPTY, Table
+from .table import EMPTY, Table, before_moves
 from .uploads import LIMITS, Refused
 from .workers import Ended, Worker
 
@@ -231,7 +231,7 @@ class Jobs:
             "blocked": job.blocked,
             "known": job.known,
             "table": table,
-            "go_on": job.go_on,
+            "seen": before_moves(job.table, job.found.get("board")) if job.go_on else None,
             "system": self.system,
         }
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,6 +75,22 @@ def moved(table: Table, piece: int, cell: Cell) -> Table:
         pins={**table.pins, piece: cell},
         forbidden=table.forbidden - {(piece, cell)},
     )
+
+
+def before_moves(table: Table, shown: Sequence[Sequence[int]] | None) -> Rows | None:
+    """``shown``, if ``table`` is that board with its pinned pieces moved; else the table's own.
+
+    Who moves a piece answers to the board that was shown: the solver sees better from there what
+    is meant than from a board on which two pieces have changed places.
+    """
+    if shown is None or table.board is None:
+        return table.board
+    first = again = Table(board=tuple(tuple(row) for row in shown))
+    if first.shape != table.shape:
+        return table.board
+    for piece, cell in table.pins.items():
+        again = replace(moved(again, piece, cell), pins={})
+    return first.board if again.board == table.board else table.board
 
 
 def lifted(table: Table, piece: int) -> Table:
