@@ -170,7 +170,7 @@ def test_the_choice_is_cautious() -> None:
     h = np.zeros((6, 6))
     h[bold[0, :-1], bold[0, 1:]] = 0.3
     evidence = Evidence(h, np.zeros((6, 6)))
-    careless = StayParams(keep=0.0, caution=0.0, temperature=0.01)
+    careless = StayParams(caution=0.0, temperature=0.01)
     assert choose(evidence, seen, [bold, mild], careless) == 0
     assert (
         choose(evidence, seen, [bold, mild], replace(careless, temperature=2.0, caution=1.0)) == 1

@@ -1,16 +1,17 @@
 """Which board to show to a person who has seen one and answered to it.
 
-The board of highest evidence may be the wrong one: that is why there was something to answer. It
-would be shown all the same if it were only about what is most likely. But who has pinned a piece
-sees at once what else has become worse. So every board that was found is taken for a possible
-truth, as likely as the evidence says, and the one is shown that is closest to all of them and
-least likely to be a step back from what was seen::
+The board of highest evidence was the wrong one: that is why there was something to answer. The next
+highest may be wrong as well, and who has pinned a piece sees at once what else has become worse. So
+every board that was found is taken for a possible truth, and the one is shown that has most of
+their links, and is least likely to be a step back from what was seen::
 
-    U(B) = Σ_T p(T) · (links of B that T has / links of T)  −  caution · Σ_T p(T) · [B has fewer
-           links of T than the board that was seen]
+    U(B) = Σ_T p(T) · (share of T's links that B has)
+           − caution · Σ_T p(T) · [B has fewer of T's links than the board that was seen]
 
-    p(T) ∝ exp(J(T) / temperature)
-    J(T) = pairs + border · … + puzzlets + whole · E_g + keep · (links of the seen board that T has)
+    p(T) ∝ exp((pairs(T) + border · borders(T) + puzzlets · puzzlets(T)) / temperature) / wrong(T)
+
+``wrong(T)`` counts the cells in which the board that was seen would be wrong if T were true: who
+answers with one of them, whichever it is, chose it with probability 1 / wrong(T).
 """
 
 from __future__ import annotations
@@ -28,28 +29,51 @@ from ..puzzle import pairs
 class StayParams:
     """Parameters of `choose`, chosen on held-out pictures (see docs/fragments.md)."""
 
-    border: float = 0.2
-    """Weight of border evidence: what says where all of the board lies has just been wrong."""
-    whole: float = 0.6
-    """Weight of the global evidence, which says the same."""
-    keep: float = 0.5
-    """Nats for each link of the board that was seen: it was left as it is."""
-    temperature: float = 4.0
-    """Of the posterior over boards."""
+    border: float = 0.3
+    """Weight of border evidence: it says where all of the board lies, and has just been wrong."""
+    puzzlets: float = 0.5
+    """Weight of 2×2 evidence: much of it the pairs have said already."""
+    temperature: float = 3.0
+    """Nats of evidence that make a board e times as likely."""
     caution: float = 0.5
     """What a step back costs, in shares of all links."""
 
     def __post_init__(self) -> None:
-        if min(self.border, self.whole, self.keep, self.caution) < 0 or self.temperature <= 0:
+        if min(self.border, self.puzzlets, self.caution) < 0 or self.temperature <= 0:
             raise SherdError("stay: no weight may be negative, and temperature must be above 0")
 
 
-def answered(evidence: Evidence, seen: np.ndarray, params: StayParams | None = None) -> Evidence:
-    """The evidence whose ``full_score`` is J."""
+def choose(
+    evidence: Evidence,
+    seen: np.ndarray,
+    boards: list[np.ndarray],
+    params: StayParams | None = None,
+) -> int:
+    """Which of ``boards`` to show to who has seen ``seen``: its index."""
     q = params or StayParams()
-    border = None if evidence.border is None else q.border * evidence.border
-    mild = replace(evidence, border=border, board_weight=q.whole * evidence.board_weight)
-    return fond_of(mild, seen, q.keep)
+    judge = softened(evidence, q)
+    links = [_links(b, evidence.n) for b in boards]
+    before = _links(seen, evidence.n)
+    shared = np.array([[len(a & b) for b in links] for a in links], dtype=float)  # [B, T]
+    had = np.array([len(before & b) for b in links], dtype=float)
+    value = np.array([judge.full_score(b) for b in boards]) / q.temperature
+    value -= np.log([max(1, int((b != seen).sum())) for b in boards])
+    p = np.exp(value - value.max())
+    p /= p.sum()
+    share = shared / np.maximum(1.0, [len(b) for b in links])
+    worth = share @ p - q.caution * ((shared < had) @ p)
+    return int(np.lexsort((value, worth.round(9)))[-1])
+
+
+def softened(evidence: Evidence, params: StayParams | None = None) -> Evidence:
+    """The evidence weighed as in p(T): less of rims and of puzzlets, nothing of whole boards."""
+    q = params or StayParams()
+    return replace(
+        evidence,
+        border=None if evidence.border is None else q.border * evidence.border,
+        puzzlet_weight=q.puzzlets * evidence.puzzlet_weight,
+        board_weight=0.0,
+    )
 
 
 def fond_of(evidence: Evidence, board: np.ndarray, nats: float) -> Evidence:
@@ -59,27 +83,6 @@ def fond_of(evidence: Evidence, board: np.ndarray, nats: float) -> Evidence:
     h[right[:, 0], right[:, 1]] += nats
     v[below[:, 0], below[:, 1]] += nats
     return replace(evidence, h=h, v=v)
-
-
-def choose(
-    evidence: Evidence,
-    seen: np.ndarray,
-    boards: list[np.ndarray],
-    params: StayParams | None = None,
-) -> int:
-    """Which of ``boards`` to show to who has seen ``seen``."""
-    q = params or StayParams()
-    judge = answered(evidence, seen, q)
-    links = [_links(b, evidence.n) for b in boards]
-    before = _links(seen, evidence.n)
-    shared = np.array([[len(a & b) for b in links] for a in links], dtype=float)  # [B, T]
-    had = np.array([len(before & b) for b in links], dtype=float)
-    value = np.array([judge.full_score(b) for b in boards])
-    p = np.exp((value - value.max()) / q.temperature)
-    p /= p.sum()
-    most = max(1, *(len(b) for b in links))
-    worth = shared @ p / most - q.caution * ((shared < had) @ p)
-    return int(np.lexsort((value, worth.round(9)))[-1])
 
 
 def _links(board: np.ndarray, n: int) -> set[int]:

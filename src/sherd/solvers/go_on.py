@@ -12,8 +12,8 @@ from .base import Found, Recorder
 from .evolve import search, sureness
 from .stop import Stop
 
-FOND = 2.0
-"""Nats more for each link of the board that was seen, in the last of three searches."""
+SOME, MORE = 0.5, 2.0
+"""Nats more for each link of the board that was seen, in the second and third search."""
 
 
 def go_on(
@@ -27,24 +27,24 @@ def go_on(
     """The board to show to who has seen ``seen`` and knows what ``puzzle`` says.
 
     Near ``seen`` are boards for every reading of what was answered, farther from it those that
-    searches find: on the evidence, on the evidence as it looks after the answer, and on one that
-    would rather keep what there is. `sherd.search.stay` chooses among them. What is known
-    is honoured, or an error says that it could not be.
+    searches find: on all evidence, on evidence that trusts rims less, and on such as would rather
+    keep what there is. `sherd.search.stay` chooses among them. What is known is
+    honoured, or an error says that it could not be.
     """
     from ..search.nearby import readings, settle
     from ..search.problem import make_problem
-    from ..search.stay import answered, choose, fond_of
+    from ..search.stay import choose, fond_of, softened
 
     record.stage("search")
     problem = make_problem(evidence, puzzle)
-    held = readings(evidence, problem, seen)
-    near = [settle(evidence, puzzle, board, rng) for board in held]
+    soft = softened(evidence)
+    near = [settle(soft, puzzle, held, rng) for held in readings(evidence, problem, seen)]
     boards = [board for board in near if board is not None]
     quiet = _Rounds(record, stop)
     plain = search(evidence, puzzle, quiet.asked, rng, quiet, start=seen)
     boards.append(plain.board)
     quiet.best = plain.score
-    for other in (answered(evidence, seen), fond_of(evidence, seen, FOND)):
+    for other in (fond_of(soft, seen, SOME), fond_of(evidence, seen, MORE)):
         if not quiet.stopped:
             found = search(other, puzzle, quiet.still_asked, rng, quiet, start=seen)
             boards.append(found.board)
