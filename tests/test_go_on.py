@@ -47,11 +47,11 @@ def misled(rng: np.random.Generator) -> tuple[Evidence, np.ndarray]:
     h, v = evidence.h.copy(), evidence.v.copy()
     plain = TRUTH[:, -1]
     h[:, plain] = h[plain, :] = v[:, plain] = v[plain, :] = 0.0
-    h[TRUTH[:, -2], plain] = 0.5
-    v[plain[:-1], plain[1:]] = 0.5
+    h[TRUTH[:, -2], plain] = 1.0
+    v[plain[:-1], plain[1:]] = 1.0
     seen = np.roll(TRUTH, 1, axis=1)
     border = np.zeros((4, TRUTH.size))
-    border[1, seen[:, -1]] = border[3, seen[:, 0]] = 4.0
+    border[1, seen[:, -1]] = border[3, seen[:, 0]] = 3.5
     noise = rng.normal(scale=0.1, size=(2, *h.shape))
     return Evidence(h + noise[0], v + noise[1], border), seen
 
