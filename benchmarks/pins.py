@@ -62,11 +62,20 @@ def one(puzzle: Puzzle, seed: int, answer: Answer) -> list[float] | None:
     """Neighbor after 0, 1, 2, … pins, 1 at the end; None if perception was not at fault."""
     truth = puzzle.truth
     assert truth is not None
-    rng = np.random.default_rng(seed)
     seen = Sherd().perceive(puzzle.without_truth())
     board = far(seen, puzzle, seed, None)
     if limited(seen, board, truth) != "perception":
         return None
+    return course(seen, board, puzzle, seed, answer)
+
+
+def course(
+    seen: Evidence, board: np.ndarray, puzzle: Puzzle, seed: int, answer: Answer
+) -> list[float]:
+    """Neighbor from ``board`` on, pin by pin."""
+    truth = puzzle.truth
+    assert truth is not None
+    rng = np.random.default_rng(seed)
     known: dict[int, Cell] = {}
     history = [score_board(board, truth).neighbor]
     while not np.array_equal(board, truth):
@@ -96,6 +105,24 @@ def chosen(args: argparse.Namespace) -> list[Item]:
     ]  # fmt: skip
 
 
+def show(found: list[list[float]]) -> None:
+    """Print what became of Neighbor, pin by pin."""
+    print("pins  wrong  Neighbor  fell")
+    for pins in range(max(len(h) for h in found)):
+        wrong = sum(len(h) > pins for h in found) if pins else len(found)
+        mean = np.mean([h[min(pins, len(h) - 1)] for h in found])
+        fell = sum(0 < pins < len(h) and h[pins] < h[pins - 1] - 1e-9 for h in found)
+        print(f"{pins:4d}  {wrong:5d}  {100 * mean:8.1f}  {fell:4d}")
+    counts = [len(h) - 1 for h in found]
+    steps = sum(counts)
+    fell = sum(b < a - 1e-9 for h in found for a, b in pairwise(h))
+    print(
+        f"pins until perfect: median {np.median(counts):.0f}, mean {np.mean(counts):.2f}, "
+        f"most {max(counts)}"
+    )
+    print(f"pins that made Neighbor fall: {fell} of {steps} = {100 * fell / steps:.1f} %")
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -123,22 +150,8 @@ def main() -> None:
     what = f"{args.pictures}, {args.grid} of {args.piece} px, gap {args.gap} px"
     how = "highest evidence" if args.far else "near the board that was seen"
     print(f"{what}, {len(items)} puzzles, {len(found)} perception-limited, seed {args.seed}: {how}")
-    if not found:
-        return
-    print("pins  wrong  Neighbor  fell")
-    for pins in range(max(len(h) for h in found)):
-        wrong = sum(len(h) > pins for h in found) if pins else len(found)
-        mean = np.mean([h[min(pins, len(h) - 1)] for h in found])
-        fell = sum(0 < pins < len(h) and h[pins] < h[pins - 1] - 1e-9 for h in found)
-        print(f"{pins:4d}  {wrong:5d}  {100 * mean:8.1f}  {fell:4d}")
-    counts = [len(h) - 1 for h in found]
-    steps = sum(counts)
-    fell = sum(b < a - 1e-9 for h in found for a, b in pairwise(h))
-    print(
-        f"pins until perfect: median {np.median(counts):.0f}, mean {np.mean(counts):.2f}, "
-        f"most {max(counts)}"
-    )
-    print(f"pins that made Neighbor fall: {fell} of {steps} = {100 * fell / steps:.1f} %")
+    if found:
+        show(found)
 
 
 if __name__ == "__main__":

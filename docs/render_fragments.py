@@ -1,0 +1,75 @@
+"""Write the tables of docs/fragments.md from results/fragments.txt and results/pins.txt.
+
+    python docs/render_fragments.py
+
+A line of such a file that begins with ``$`` is the command that printed what follows.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "fragments.md"
+
+
+def fragments() -> str:
+    """Grid, Neighbor, gap and strangers, a row per way of cutting."""
+    out = [
+        "| gap | missing | strangers | seed | grid found | Neighbor | gap off by "
+        "| strangers left out | others left out |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    text = (ROOT / "results" / "fragments.txt").read_text("utf-8")
+    heads = re.findall(
+        r"^gap (\d+) px.*?, (\d+) missing, (\d+) strangers.*, seed (\d+)\n.*\n(?:.*\n)*?"
+        r"^both +\d+ +(.*)$",
+        text,
+        re.MULTILINE,
+    )
+    for gap, missing, strangers, seed, figures in heads:
+        grid, neighbor, off, _, *left = figures.split()
+        strange = f"{float(left[0]):.0f} %" if int(strangers) else ""
+        out.append(
+            f"| {gap} px | {missing} | {strangers} | {seed} | {float(grid):g} % | {neighbor} "
+            f"| {off} px | {strange} | {left[-1]} |"
+        )
+    return "\n".join(out)
+
+
+def pins() -> str:
+    """What pins are worth, a row per run."""
+    out = [
+        "| seed | after a pin | wrong puzzles | Neighbor after 0, 1, 2, … pins "
+        "| pins until perfect: median, mean, most | pins that made Neighbor fall |",
+        "|---|---|---|---|---|---|",
+    ]
+    text = (ROOT / "results" / "pins.txt").read_text("utf-8")
+    for block in re.split(r"^\$ .*\n", text, flags=re.MULTILINE)[1:]:
+        head = re.search(r"(\d+) perception-limited, seed (\d+): (.*)", block)
+        most = re.search(r"median (\d+), mean ([\d.]+), most (\d+)", block)
+        fell = re.search(r"fall: (\d+ of \d+)", block)
+        assert head is not None
+        assert most is not None
+        assert fell is not None
+        course = " ".join(re.findall(r"^ *\d+ +\d+ +([\d.]+) +\d+$", block, re.MULTILINE))
+        out.append(
+            f"| {head[2]} | {head[3]} | {head[1]} | {course} | {', '.join(most.groups())} "
+            f"| {fell[1]} |"
+        )
+    return "\n".join(out)
+
+
+def page(text: str) -> str:
+    """``text`` of the page with its tables up to date."""
+    for name, table in (("fragments", fragments()), ("pins", pins())):
+        marks = f"<!-- {name} -->", f"<!-- /{name} -->"
+        before, rest = text.split(marks[0])
+        _, after = rest.split(marks[1])
+        text = f"{before}{marks[0]}\n{table}\n{marks[1]}{after}"
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
