@@ -31,10 +31,12 @@ from sherd.agent.rules import (
     Puzzles,
     all_actions,
     apply,
+    best_reward,
     count_right,
     from_tensors,
     legal,
     shuffle,
+    which_right,
 )
 from sherd.agent.state import CELL, GLOBAL, observe
 from sherd.perception.synthetic import synthetic_evidence
@@ -216,7 +218,38 @@ def test_untrained_critic_prefers_evidence_and_soft_update_moves_it():
         critic.line.bias += 1.0
     soft_update(evaluator, critic, 0.25)
     assert evaluator.line.bias.item() == pytest.approx(critic.line.bias.item() - 0.75)
+    assert not torch.equal(right, evaluate(critic, puzzles, puzzles.truth, which, value=0.0))
     assert value_scale(puzzles.layout, 0.998) == pytest.approx((20 + 8 - 1) / 0.002)
+
+
+def test_how_right_a_board_is_adds_up_as_the_reward_does():
+    """With certain answers the critic's expectation is the reward itself, without the bonus."""
+    puzzles = synthetic((3, 4), 0.9)
+    assert puzzles.truth is not None
+    boards, which = random_boards(puzzles, 6)
+    boards = torch.cat([boards, puzzles.truth[which][:2]])
+    which = torch.cat([which, which[:2]])
+    sure = which_right(puzzles, boards, which).float()
+    counts = count_right(puzzles, boards, which)
+    assert torch.equal(sure[..., 0].sum(1), counts.in_place.float())
+    assert torch.equal(sure[..., 1:].sum((1, 2)), counts.pairs.float())
+    critic = Critic(CONFIG)
+    critic.right = _Says(40.0 * sure - 20.0)  # type: ignore[assignment]
+    answer = critic(observe(puzzles, boards, which), puzzles.layout)
+    plain = counts.reward() - 1000.0 * counts.perfect
+    torch.testing.assert_close(answer.right, plain / best_reward(puzzles.layout))
+    assert answer.right[-1] == pytest.approx(1.0)
+
+
+class _Says(torch.nn.Module):
+    """Answers what it was told to."""
+
+    def __init__(self, answer: torch.Tensor) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.answer
 
 
 def test_evolution_beats_its_founders():

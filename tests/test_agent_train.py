@@ -17,8 +17,9 @@ from sherd.agent.batch import Starts
 from sherd.agent.config import AgentConfig
 from sherd.agent.dqn import DqnParams, QNetwork, candidate_swaps, choose, q_values
 from sherd.agent.evolution import EvolutionParams
-from sherd.agent.rules import apply, legal
+from sherd.agent.rules import apply, legal, shuffle
 from sherd.agent.solve import SolveParams, reassemble, reassemble_dqn
+from sherd.agent.state import observe
 from sherd.agent.weights import Networks, load_agent, load_dqn, save_agent
 from sherd.perception.evidence import from_logits
 from sherd.train.agent import main, play, train, validate
@@ -87,10 +88,27 @@ def test_metrics_say_what_happened(sets, tmp_path):
     assert rows[1]["step"] == 0  # where the curve begins
     row = rows[2]
     wanted = {"reward", "absolute", "neighbor", "perfect", "entropy", "kl", "clip_share",
-              "value_error", "swap-2", "swap-3", "swap-puzzlet"}  # fmt: skip
+              "value_error", "doubt", "swap-2", "swap-3", "swap-puzzlet"}  # fmt: skip
     assert wanted <= row.keys()
     assert row["swap-2"] + row["swap-3"] + row["swap-puzzlet"] == pytest.approx(1.0, abs=1e-3)
     assert row["kl"] >= 0
+
+
+def test_the_critic_learns_what_is_right(sets, tmp_path):
+    """From nothing: its doubt falls, and it tells the truth from a shuffled board."""
+    recipe = replace(RECIPE, epochs=60, critic_lr=0.01)
+    learner = run(sets, tmp_path, steps=2, total=2, recipe=recipe).learner
+    rows = [json.loads(r) for r in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    doubt = [r["doubt"] for r in rows if r["kind"] == "train"]
+    assert doubt[-1] < doubt[0]
+    puzzles = sets["val"][0].puzzles
+    which = torch.arange(len(puzzles))
+    mixed = shuffle(puzzles.truth, ~puzzles.fixed, torch.Generator().manual_seed(0))
+    right = [
+        learner.critic(observe(puzzles, b, which), puzzles.layout).right
+        for b in (puzzles.truth, mixed)
+    ]
+    assert (right[0] > right[1]).all()
 
 
 def test_the_actor_moves_no_farther_than_it_may(sets, tmp_path):

@@ -14,7 +14,10 @@ import sherd
 WEIGHTS = Path(sherd.__file__).parent / "weights"
 CARD = (WEIGHTS / "README.md").read_text("utf-8")
 NETS = ("mppn", "decoder", "discriminator")
-ABOUT: dict[str, Any] = {net: json.loads((WEIGHTS / f"{net}.json").read_text()) for net in NETS}
+OTHERS = ("deepzzle", "inpaint_gan", "pdn_ga", "sdn", "sd2rl", "dqn", "agent")
+ABOUT: dict[str, Any] = {
+    net: json.loads((WEIGHTS / f"{net}.json").read_text()) for net in (*NETS, *OTHERS)
+}
 CELLS = {
     "photo-gap2": "7×10 of 64 px, 2 px missing",
     "photo-gap4": "7×10 of 64 px, 4 px missing",
@@ -74,14 +77,25 @@ def test_training(net: str) -> None:
     assert f"seed {card['seed']};" in row("recipe")[column]
 
 
-@pytest.mark.parametrize("net", NETS)
+def test_every_file_has_its_row() -> None:
+    assert {p.stem for p in WEIGHTS.glob("*.safetensors")} == set(ABOUT)
+
+
+@pytest.mark.parametrize("net", OTHERS)
+def test_length_of_the_others(net: str) -> None:
+    card = ABOUT[net]["card"]
+    steps = f"{card['step']} steps" if "step" in card else f"{card['iterations']} iterations"
+    assert row(f"`{net}`")[3] == f"{steps}, {card['minutes']:.1f} minutes"
+
+
+@pytest.mark.parametrize("net", [*NETS, *OTHERS])
 def test_size_and_hash(net: str) -> None:
     from safetensors import safe_open
 
     path = WEIGHTS / f"{net}.safetensors"
     with safe_open(path, "np") as file:
         count = sum(file.get_tensor(name).size for name in file.keys())  # noqa: SIM118
-    _, size, sha256 = row(f"`{net}`")
+    _, size, sha256 = row(f"`{net}`")[:3]
     assert size == f"{count:,} parameters, {path.stat().st_size / 2**20:.1f} MiB"
     assert sha256 == f"`{ABOUT[net]['sha256'][:12]}…`"
 

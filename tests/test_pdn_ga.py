@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sherd.perception.rivals.pdn import SYSTEM, Pdn, PdnConfig, Scores, _turned,
 from sherd.perception.rivals.weights import LIMIT, save_rival, shipped
 from sherd.solvers import MaxRounds
 from sherd.solvers.pdn_ga import PdnGa, PdnGaParams, Puzzlets, Space, heirs, survivors
-from sherd.solvers.pdn_ga_kernels import breed, cross, mutate
+from sherd.solvers.pdn_ga_kernels import breed, cross, grow, mutate
 from sherd.train.losses import Grid
 from sherd.train.pdn_ga import pair_loss, right_quads, wrong_quads
 
@@ -63,11 +64,29 @@ def test_shapes() -> None:
     assert net.puzzlet.puzzlets(net.puzzlet.see(squares, gap), some).shape == (2,)
 
 
-def test_puzzles_of_a_batch_do_not_mix() -> None:
+def test_fragments_are_normalised_over_their_puzzle() -> None:
+    """Nothing is remembered of other puzzles, and the order of the fragments is no matter."""
     net, squares, gap = tiny(), torch.rand(6, 3, 64, 64), torch.full((6,), 0.1)
-    both = net.pair.pairs(net.pair.see(squares, gap), 0, puzzles=2)
-    second = net.pair.pairs(net.pair.see(squares[3:], gap[3:]), 0)
-    assert torch.allclose(both[1], second[0], atol=1e-5)
+    assert not list(net.buffers())
+    order = torch.tensor([3, 1, 5, 0, 2, 4])
+    with torch.no_grad():
+        table = net.pair.pairs(net.pair.see(squares, gap), 0)[0]
+        other = net.pair.pairs(net.pair.see(squares[order], gap), 0)[0]
+    assert torch.allclose(other, table[order][:, order], atol=1e-4)
+
+
+def test_first_boards_grow_along_the_best_pairs() -> None:
+    puzzle = numbered((4, 5))
+    space, scores = Space(puzzle), Fake(puzzle, (4, 5))
+    boards = space.random(8, np.random.default_rng(0))
+    args = (space.fixed, space.cells, space.position, 4, 5, scores.right, scores.below)
+    grow(boards, *args, 0.0, np.array([1], dtype=np.uint64))
+    for genome in boards:
+        assert sorted(genome) == list(range(20))
+        board = space.board(genome)
+        right = [(a, b) for row in board for a, b in pairwise(row)]
+        # a grown board may have begun anywhere, so that the truth is wrapped at most once
+        assert sum(scores.right[a, b] > 0.5 for a, b in right) >= len(right) // 2
 
 
 def test_scores_are_the_networks_own() -> None:

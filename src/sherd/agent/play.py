@@ -36,16 +36,21 @@ class Agent:
         evaluator: Critic,
         params: EvolutionParams | None = None,
         evidence: float = 1.0,
+        value: float = 1.0,
     ) -> None:
-        """``evidence`` is the weight of the evidence beside the evaluator's value: sequences are
-        to raise both (a value with γ = 0.998 hardly tells apart two boards that differ by a swap).
+        """``evidence`` and ``value`` are the weights of the evidence and of the evaluator's value
+        beside how right it thinks a board is (a value with γ = 0.998 hardly tells apart two boards
+        that differ by a swap).
         """
-        self.actor, self.evaluator, self.evidence = actor, evaluator, evidence
+        self.actor, self.evaluator = actor, evaluator
+        self.evidence, self.value = evidence, value
         self.evolution = Evolution(params)
 
     def judge(self, puzzles: Puzzles, boards: Tensor, which: Tensor) -> Tensor:
         """``(B,)``: what a board is worth to the evolution."""
-        return evaluate(self.evaluator, puzzles, boards, which, evidence=self.evidence)
+        return evaluate(
+            self.evaluator, puzzles, boards, which, value=self.value, evidence=self.evidence
+        )
 
     @torch.no_grad()
     def step(

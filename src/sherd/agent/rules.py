@@ -296,6 +296,20 @@ def count_right(puzzles: Puzzles, boards: Tensor, which: Tensor) -> Counts:
     return Counts(in_place, pairs, in_place == layout.cells)
 
 
+def which_right(puzzles: Puzzles, boards: Tensor, which: Tensor) -> Tensor:
+    """``(B, C, 3)`` bool, what `count_right` counts: a cell's piece is in place; the pairs with its
+    right and its lower neighbour are true."""
+    if puzzles.truth is None:
+        raise SherdError("reward: these puzzles have no truth; rewards exist in training only")
+    layout, truth = puzzles.layout, puzzles.truth[which]
+    home = torch.zeros_like(truth).scatter_(1, truth, layout.tail[1:].expand_as(truth))
+    here = home.gather(1, boards)
+    beside = layout.near[:, 1:3]  # (C, 2)
+    found = torch.cat([here, here.new_full((len(here), 1), -1)], 1)[:, beside]
+    pairs = (found == layout.near[here][..., 1:3]) & (beside < layout.cells)
+    return torch.cat([(boards == truth)[..., None], pairs], 2)
+
+
 def best_reward(layout: Layout) -> float:
     """Reward of a perfect board without the bonus: what staying perfect is worth a step."""
     return ALPHA * layout.cells + (1.0 - ALPHA) * layout.links + PENALTY

@@ -27,7 +27,9 @@ class SolveParams:
 
     evolution: EvolutionParams = field(default_factory=lambda: EvolutionParams(settle=3))
     evidence: float = 1.0
-    """Weight of the evidence beside the evaluator's value."""
+    """Weight of the evidence beside how right the evaluator thinks a board is."""
+    value: float = 0.1
+    """Weight of the evaluator's value."""
     chains: int = 5
     """Random boards that are played one after the other at most; the best counts."""
     places: tuple[PlaceParams, ...] = (
@@ -70,7 +72,9 @@ def reassemble(
     Returns the best board of every chain ``(k, C)`` and its evidence ``(k,)``, the best first.
     ``board (C,)`` holds the fixed pieces in place.
     """
-    agent = Agent(networks.actor, networks.evaluator, params.evolution, params.evidence)
+    agent = Agent(
+        networks.actor, networks.evaluator, params.evolution, params.evidence, params.value
+    )
     ends: list[Tensor] = []
     scores: list[float] = []
     number = 0

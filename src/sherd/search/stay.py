@@ -35,7 +35,7 @@ class StayParams:
     """Weight of 2×2 evidence: much of it the pairs have said already."""
     temperature: float = 3.0
     """Nats of evidence that make a board e times as likely."""
-    caution: float = 0.5
+    caution: float = 2.0
     """What a step back costs, in shares of all links."""
 
     def __post_init__(self) -> None:

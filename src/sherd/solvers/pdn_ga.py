@@ -15,7 +15,7 @@ from ..perception.evidence import Evidence
 from ..puzzle import EMPTY, Puzzle
 from .base import Found, Recorder, Solver
 from .classical import confidence, constraints
-from .pdn_ga_kernels import breed, find, pair_scores, rehash, total
+from .pdn_ga_kernels import breed, find, grow, pair_scores, rehash, total
 from .stop import Stop
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class PdnGaParams:
     """What a score is multiplied by each time it occurs again in a population."""
     shift: float = 0.5
     """Share of crossovers whose rectangle lands elsewhere; not the paper's."""
+    noise: float = 0.2
+    """What chance adds to a pair score, at most, when the first boards grow; not the paper's."""
 
     def __post_init__(self) -> None:
         for name in ("population", "offspring"):
@@ -69,7 +71,7 @@ class PdnGaParams:
         for name in ("pair_generations", "puzzlet_generations"):
             if getattr(self, name) < 0:
                 raise SherdError(f"{name}: {getattr(self, name)}; must be at least 0")
-        for name in ("inherited", "crossover", "swaps", "decay", "shift"):
+        for name in ("inherited", "crossover", "swaps", "decay", "shift", "noise"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise SherdError(f"{name}: {getattr(self, name)}; must be from 0 to 1")
 
@@ -90,14 +92,16 @@ class PdnGa(Solver):
     crossover (0.8, PMX) or by mutation (0.2: of these 20 % swap two pieces, 80 % rotate three);
     the best of parents and children together survive; a score that repeats decays by 0.9.
 
-    Chosen here: 4096 children in a generation; parents are drawn evenly; PMX exchanges a rectangle
-    of cells, in half of the cases to another place of the board; the k-th board with one and the
-    same score counts 0.9^k of it when survivors are chosen, which keeps copies from taking over;
-    a pair counts times the mean place score of its two pieces. The other 10 % of the second
-    population are random. All 2×2 scores are computed beforehand up to 25 pieces, beyond that when
-    a board has them, each once. Where no 2×2 can lie (one row, too few pieces), there is only the
-    first stage. Progress is told in 2×2 scores in both stages. Fragments of other sizes are scaled
-    to 64 px; an unknown gap counts as 4 px in 64.
+    Chosen here: the first boards are grown, each from one piece anywhere by the best pair scores
+    and some chance, since the paper does not say how its first boards are made and 20 generations
+    bring random boards of 70 pieces nowhere near; 4096 children in a generation; parents are drawn
+    evenly; PMX exchanges a rectangle of cells, in half of the cases to another place of the board;
+    the k-th board with one and the same score counts 0.9^k of it when survivors are chosen, which
+    keeps copies from taking over; a pair counts times the mean place score of its two pieces. The
+    other 10 % of the second population are random. All 2×2 scores are computed beforehand up to 25
+    pieces, beyond that when a board has them, each once. Where no 2×2 can lie (one row, too few
+    pieces), there is only the first stage. Progress is told in 2×2 scores in both stages. Fragments
+    of other sizes are scaled to 64 px; an unknown gap counts as 4 px in 64.
     """
 
     name: ClassVar[str] = "pdn-ga"
@@ -275,6 +279,11 @@ def evolve(
     record.stage("pairs")
     state = rng.integers(0, 2**64, size=1, dtype=np.uint64)
     boards = space.random(params.population, rng)
+    if params.pair_generations:  # without the first stage, random boards
+        grow(
+            boards, space.fixed, space.cells, space.position, rows, cols, pairs.h, pairs.v,
+            params.noise, state,
+        )  # fmt: skip
     boards = _generations(boards, by_pairs, params.pair_generations, space, params, leader, state)
     if whole and not leader.stopped:
         record.stage("puzzlets")

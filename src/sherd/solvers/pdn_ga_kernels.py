@@ -80,6 +80,65 @@ def breed(parents, children, fixed, loose, position, rows, cols, rates, state): 
 
 
 @njit(cache=True, nogil=True)
+def grow(genomes, fixed, cells, position, rows, cols, right, down, noise, state):  # type: ignore[no-untyped-def]
+    """Make random ``genomes`` boards that have grown, in place.
+
+    From the pinned pieces, or from one piece anywhere: again and again the piece is added that has
+    the highest mean pair score with its neighbours there, plus up to ``noise``.
+    """
+    n, size = len(right), genomes.shape[1]
+    where = np.empty(size, np.int32)
+    placed = np.empty(size, np.bool_)  # by position
+    for child in genomes:
+        left = 0
+        for p in range(size):
+            where[child[p]] = p
+            placed[p] = fixed[p]
+            left += child[p] < n and not fixed[p]
+        begun = False
+        for p in range(len(cells)):
+            begun = begun or (fixed[p] and child[p] < n)
+        while left:
+            best, item, to = -1.0, -1, -1
+            for p in range(len(cells)):
+                if placed[p]:
+                    continue
+                r, c = cells[p] // cols, cells[p] % cols
+                above = position[cells[p] - cols] if r > 0 else -1
+                under = position[cells[p] + cols] if r + 1 < rows else -1
+                before = position[cells[p] - 1] if c > 0 else -1
+                after = position[cells[p] + 1] if c + 1 < cols else -1
+                above = above if above >= 0 and placed[above] and child[above] < n else -1
+                under = under if under >= 0 and placed[under] and child[under] < n else -1
+                before = before if before >= 0 and placed[before] and child[before] < n else -1
+                after = after if after >= 0 and placed[after] and child[after] < n else -1
+                near = (above >= 0) + (under >= 0) + (before >= 0) + (after >= 0)
+                if begun and near == 0:
+                    continue
+                for i in range(n):
+                    if placed[where[i]]:
+                        continue
+                    value = noise * uniform(state) if begun else uniform(state)
+                    mean = 0.0
+                    if above >= 0:
+                        mean += down[child[above], i]
+                    if under >= 0:
+                        mean += down[i, child[under]]
+                    if before >= 0:
+                        mean += right[child[before], i]
+                    if after >= 0:
+                        mean += right[i, child[after]]
+                    value += mean / max(near, 1)
+                    if value > best:
+                        best, item, to = value, i, p
+            if to < 0:  # no free cell beside a piece: the rest stays where chance put it
+                break
+            _swap(child, where, where[item], to)
+            placed[to] = begun = True
+            left -= 1
+
+
+@njit(cache=True, nogil=True)
 def pair_scores(genomes, cells, rows, cols, right, down, place, out):  # type: ignore[no-untyped-def]
     """``out (b,)``: the sum of pair scores of every genome.
 

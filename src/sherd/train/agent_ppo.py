@@ -8,15 +8,16 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..agent.actor import Actor
 from ..agent.batch import BatchEnv, start_boards
-from ..agent.critic import Critic, soft_update, value_scale
+from ..agent.critic import Critic, right_weights, soft_update, value_scale
 from ..agent.evolution import type_prior
 from ..agent.graphs import GraphedStep
 from ..agent.play import Agent, Step
-from ..agent.rules import NONE, TYPES, Counts, Puzzles, best_reward, count_right
+from ..agent.rules import NONE, TYPES, Counts, Puzzles, best_reward, count_right, which_right
 from ..agent.state import observe
 from ..errors import SherdError
 from .agent_data import Group
@@ -69,6 +70,8 @@ class Learner:
         self.recipe, self.groups, self.device = recipe, groups, device
         self.actor = Actor(recipe.net).to(device)
         self.critic = Critic(recipe.net).to(device)
+        if not recipe.head_start:
+            nn.init.zeros_(self.critic.line.weight)
         self.evaluator = copy.deepcopy(self.critic).requires_grad_(False)
         self.optimisers = {
             name: torch.optim.Adam(module.parameters(), lr=lr, eps=1e-5, foreach=True)
@@ -80,7 +83,9 @@ class Learner:
         self.memory: list[Memory] = []
         # tables of puzzles are built once: with places, and without
         self._bare = [replace(g.puzzles, place=None) for g in groups]
-        self.agent = Agent(self.actor, self.evaluator, recipe.evolution, recipe.evidence)
+        self.agent = Agent(
+            self.actor, self.evaluator, recipe.evolution, recipe.evidence, recipe.value
+        )
         self._generator = torch.Generator(device)
         self._graphs: dict[int, GraphedStep] = {}
         self._graphed = recipe.graphs and device.type == "cuda"
@@ -215,13 +220,13 @@ class Learner:
             key = torch.rand(len(used), generator=generator, device=self.device)
             take = torch.where(used, key, key - 2.0).topk(min(r.batch, len(used))).indices
             got.append(self._step(puzzles, {k: v[take] for k, v in joined.items()}, prior))
-        names = ("entropy", "kl", "clip_share", "value_error", "grad_norm")
+        names = ("entropy", "kl", "clip_share", "value_error", "doubt", "grad_norm")
         means = torch.stack([torch.stack(g) for g in got]).mean(0)
         return dict(zip(names, means.unbind(0), strict=True))
 
     def _step(
         self, puzzles: Puzzles, rows: Mapping[str, Tensor], prior: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, ...]:
         r = self.recipe
         weight = rows["used"].float()
         weight = weight / weight.sum().clamp(min=1.0)
@@ -230,12 +235,15 @@ class Learner:
             return (x * weight).sum()
 
         which, boards = rows["puzzle"], rows["board"].long()
-        value = self.critic(observe(puzzles, boards, which), puzzles.layout)
+        answer = self.critic(observe(puzzles, boards, which), puzzles.layout)
+        value = answer.value
         with torch.no_grad():
             after = self.critic(observe(puzzles, rows["after"].long(), which), puzzles.layout)
-            after = after.masked_fill(rows["solved"], 1.0)
-            advantage = rows["reward"] + r.gamma * after - value
-            advantage = advantage - mean(advantage)
+            # how right the boards are is known here; the value is learned
+            gain = after.value.masked_fill(rows["solved"], 1.0)
+            advantage = rows["reward"] + r.gamma * gain - value
+            # scaled, not centred: evolved actions lead to better boards more often than not, and
+            # the actor is to learn to propose them
             advantage = advantage / (mean(advantage.square()).sqrt() + 1e-8)
         plan = self.actor(puzzles, boards, which, prior)
         log_p, entropy = self.actor.log_prob(plan, rows["action"].long())
@@ -251,10 +259,14 @@ class Learner:
             for p, old in zip(self.actor.parameters(), before, strict=True):
                 p.copy_(torch.where(kl > r.kl, old, p))
         error = mean((value - rows["target"]).square())
-        norm = self._descend("critic", self.critic, error)
+        truth = which_right(puzzles, boards, which).float()
+        weight3 = right_weights(puzzles.layout)
+        doubt = F.binary_cross_entropy_with_logits(answer.cells, truth, reduction="none")
+        doubt = mean((doubt * weight3).sum((1, 2))) / weight3.sum()
+        norm = self._descend("critic", self.critic, error + doubt)
         with torch.no_grad():
             share = mean(((ratio - 1.0).abs() > r.clip).float())
-        return mean(entropy.detach()), kl, share, error.detach().sqrt(), norm
+        return mean(entropy.detach()), kl, share, error.detach().sqrt(), doubt.detach(), norm
 
     def _descend(self, name: str, module: nn.Module, loss: Tensor) -> Tensor:
         optimiser = self.optimisers[name]

@@ -55,8 +55,13 @@ class AgentRecipe:
     large_first: float = 2.0
     """Log-odds that puzzlets have over 3-swaps, and these over 2-swaps, at the beginning; they
     fall to 0 over training."""
-    evidence: float = 1.0
-    """Weight of the evidence beside the evaluator's value when sequences are judged."""
+    evidence: float = 0.0
+    """Weight of the evidence when sequences are judged, beside how right the evaluator thinks a
+    board is: 0 = what evidence means is learned."""
+    value: float = 0.1
+    """The same for the evaluator's value."""
+    head_start: bool = False
+    """Whether value begins as a line in the evidence, or as nothing."""
     bare: float = 0.25
     """Share of iterations without place evidence."""
     limit: int = 300
@@ -74,7 +79,7 @@ class AgentRecipe:
     reserve_s: float = 45.0
     """Seconds at the end of a run for the last evaluation."""
     workers: int = 16
-    graphs: bool = False
+    graphs: bool = True
     """Record the agent's step as CUDA graphs; means nothing on a CPU."""
 
     def __post_init__(self) -> None:

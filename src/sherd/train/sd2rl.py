@@ -39,6 +39,8 @@ from .losses import Grid
 from .trainee import RivalRecipe, Step, Trainee, adamw, descend
 
 PARTS = ("both", "sdn", "dqn")
+ROUND = 256
+"""The pieces of a step are a multiple of this."""
 DONE = 0.99
 """Progress with which a part is over: the clock of a run may end a moment before its recipe."""
 
@@ -66,7 +68,12 @@ class Sd2rlRecipe(RivalRecipe):
 
 
 def pair_loss(logits: Tensor, grid: Grid, direction: int) -> tuple[Tensor, Tensor]:
-    """Of ``logits (b, n, n)``: cross entropy and accuracy, neighbours and others half and half."""
+    """Of ``logits (b, n, n)``: cross entropy and accuracy, neighbours and others half and half.
+
+    Half of the loss asks of every pair whether it is right, half asks of every side with a
+    neighbour which of all pieces that is: most wrong pairs are easy, and a side has a few that are
+    not.
+    """
     n = logits.shape[-1]
     at = torch.arange(n, device=logits.device)
     true = grid.after[direction][:, None] == at  # (n, n)
@@ -76,7 +83,9 @@ def pair_loss(logits: Tensor, grid: Grid, direction: int) -> tuple[Tensor, Tenso
         weight = mask / mask.sum().clamp(min=1)
         loss.append((F.softplus(sign * logits) * weight).sum((1, 2)).mean())
         right.append(((sign * logits < 0) * weight).sum((1, 2)).mean())
-    return 0.5 * (loss[0] + loss[1]), 0.5 * (right[0] + right[1])
+    binary, accuracy = 0.5 * (loss[0] + loss[1]), 0.5 * (right[0] + right[1])
+    own = logits.masked_fill(at[:, None] == at, -1e4)
+    return 0.5 * (binary + F.cross_entropy(*_neighbours(own, grid, direction))), accuracy
 
 
 class TrainSdn(Trainee[Sd2rlRecipe]):
@@ -115,11 +124,15 @@ class TrainSdn(Trainee[Sd2rlRecipe]):
         batches: list[Batch] = s.batch
         with self.autocast():
             x = torch.cat([resample(b.pieces, self.recipe.net.side) for b in batches])
+            # a library that plans every convolution for its shape plans for few of them: some
+            # pieces come twice
+            count = len(x)
+            x = x[torch.arange(-(-count // ROUND) * ROUND, device=self.device) % count]
             # depthwise convolutions on a GPU are twice as fast with the channels last
             x = x.contiguous(memory_format=torch.channels_last)
             losses, right = [], []
             for direction, net in enumerate((self.net.across, self.net.down)):
-                embedded = net.encode(x).split([len(b.pieces) for b in batches])
+                embedded = net.encode(x)[:count].split([len(b.pieces) for b in batches])
                 for batch, e in zip(batches, embedded, strict=True):
                     logits = net.all_pairs(e.unflatten(0, (batch.puzzles, -1))).float()
                     grid = Grid.of(batch.geometry.grid, self.device)

@@ -163,9 +163,32 @@ class InpaintGan(nn.Module):
         return out
 
     @torch.no_grad()
+    def adapt(self, squares: Tensor, strip: int, count: int = 256) -> None:
+        """Take the discriminator's statistics from ``count`` random pairs of this puzzle in each
+        direction: those of all training puzzles together fit none of them well."""
+        norms = [m for m in self.discriminator.modules() if isinstance(m, nn.BatchNorm2d)]
+        training = [m.training for m in norms]
+        for m in norms:
+            m.reset_running_stats()
+            m.momentum = None  # the mean of what follows
+            m.train()
+        generator = torch.Generator().manual_seed(0)
+        for d in (0, 1):
+            last, first = self.ends(squares, strip, bool(d))
+            i, j = torch.randint(len(squares), (2, count), generator=generator).to(squares.device)
+            self(last[i], first[j], bool(d))
+        for m, was in zip(norms, training, strict=True):
+            m.momentum = 0.1
+            m.train(was)
+
+    @torch.no_grad()
     def all_pairs(self, squares: Tensor, strip: int, chunk: int = 128) -> Tensor:
-        """Logits ``(2, n, n)``: j right of i, j below i. Squares: ``(n, 3, 64, 64)`` in 0..1."""
+        """Logits ``(2, n, n)``: j right of i, j below i. Squares: ``(n, 3, 64, 64)`` in 0..1.
+
+        The discriminator's statistics are this puzzle's from then on.
+        """
         n = len(squares)
+        self.adapt(squares, strip)
         out = torch.empty(2, n * n, device=squares.device)
         for d in (0, 1):
             last, first = self.ends(squares, strip, bool(d))
