@@ -23,9 +23,10 @@ SYSTEMS: dict[str, str] = {
 ABLATIONS: dict[str, str] = {
     "mppn-dqn": "sherd.solvers.erl_mpp:MppnDqn",
     "sdn-evorl": "sherd.solvers.sd2rl:SdnEvoRl",
+    "sherd-evorl": "sherd.solvers.sherd_evorl:SherdEvoRl",
 }
-"""Systems with a part taken out, to measure what it adds. They can be asked for by name, but are
-not offered, and need not solve anything."""
+"""Systems with a part taken out or put in, to measure what it adds. They can be asked for by name,
+but are not offered, and need not solve anything."""
 
 DEFAULT = "sherd"
 
