@@ -1,17 +1,19 @@
 """The agent: steps of its environment, states that its evaluator judges, seconds per puzzle.
 
-    python benchmarks/agent.py [--threads 1] [--runs 5] [--untrained] [--no-place]
+    python benchmarks/agent.py [--threads 1] [--runs 5] [--untrained] [--no-place] [--device cuda]
 
 *Environment*: the same random legal Swap-2 actions on 7x10 puzzles, one board at a time through
 ``sherd/Swap-v0`` and through the batched environment, and many boards at once; all in one run, so
 that the ratio holds on a busy machine too. *Evaluator*: boards judged per second, 64 at a time, as
-an evolution asks for them. *Puzzles*: from a random board to the end, on synthetic evidence of
-known quality (share of sides whose true neighbour ranks first).
+an evolution asks for them, and 4096 at a time, as training does. *Puzzles* (on the CPU): from a
+random board to the end, on synthetic evidence of known quality (share of sides whose true neighbour
+ranks first).
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 from collections.abc import Callable
 
@@ -20,19 +22,29 @@ import torch
 
 GRIDS = ((5, 5), (7, 10), (10, 15))
 GRADES = (0.95, 0.85)
-BATCH = 512
+BATCHES = (512, 8192)
 
 
 def rate(work: Callable[[], int], seconds: float = 2.0) -> float:
     """Units of work per second; `work` says how many units it did."""
     work()
+    wait()
     done, start = 0, time.perf_counter()
     while time.perf_counter() - start < seconds:
         done += work()
+        wait()
     return done / (time.perf_counter() - start)
 
 
-def puzzles_of(grid: tuple[int, int], top1: float, count: int, seed: int = 0):  # type: ignore[no-untyped-def]
+def wait() -> None:
+    """Until a GPU has done what it was told to, where there is one."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def puzzles_of(  # type: ignore[no-untyped-def]
+    grid: tuple[int, int], top1: float, count: int, seed: int = 0, device: str = "cpu"
+):
     """Synthetic puzzles, pieces shuffled."""
     from sherd.agent.rules import from_tensors
     from sherd.perception.synthetic import synthetic_evidence
@@ -43,47 +55,56 @@ def puzzles_of(grid: tuple[int, int], top1: float, count: int, seed: int = 0):  
         order = rng.permutation(grid[0] * grid[1])
         parts.append(synthetic_evidence(grid, top1, rng).reordered(order))
         truths.append(np.argsort(order))
-    h, v = (torch.from_numpy(np.stack([getattr(e, m) for e in parts])) for m in "hv")
-    return from_tensors(h, v, None, grid, truth=torch.from_numpy(np.stack(truths)))
+    h, v = (torch.from_numpy(np.stack([getattr(e, m) for e in parts])).to(device) for m in "hv")
+    return from_tensors(h, v, None, grid, truth=torch.from_numpy(np.stack(truths)).to(device))
 
 
-def environments() -> None:
+def environments(device: str) -> None:
     """Steps per second, one at a time and batched."""
-    import gymnasium
-
-    import sherd.agent.env  # noqa: F401
     from sherd.agent.batch import BatchEnv, Starts, start_boards
 
     grid = (7, 10)
-    rng = np.random.default_rng(0)
-    gym = gymnasium.make("sherd/Swap-v0", grid=grid, max_steps=10**9).unwrapped
-    gym.reset(seed=0)
+    alone = "not measured"
+    try:
+        import gymnasium
 
-    def one_gym() -> int:
-        a, b = rng.choice(70, 2, replace=False)
-        gym.step(np.array([0, a, b, 0]))
-        return 1
+        import sherd.agent.env  # noqa: F401
+    except ImportError:
+        pass
+    else:
+        rng = np.random.default_rng(0)
+        gym = gymnasium.make("sherd/Swap-v0", grid=grid, max_steps=10**9).unwrapped
+        gym.reset(seed=0)
+
+        def one_gym() -> int:
+            a, b = rng.choice(70, 2, replace=False)
+            gym.step(np.array([0, a, b, 0]))
+            return 1
+
+        alone = f"{rate(one_gym):.0f}"
 
     def batched(boards: int) -> Callable[[], int]:
-        puzzles = puzzles_of(grid, 0.9, min(boards, 16))
-        which = torch.arange(boards) % len(puzzles)
+        puzzles = puzzles_of(grid, 0.9, min(boards, 16), device=device)
+        which = torch.arange(boards, device=device) % len(puzzles)
         env = BatchEnv(puzzles, which)
-        g = torch.Generator().manual_seed(0)
+        g = torch.Generator(device).manual_seed(0)
         env.reset(start_boards(puzzles, which, Starts(0.0, 0.0), g))
 
         def work() -> int:
-            a = torch.randint(70, (boards,), generator=g)
-            b = (a + 1 + torch.randint(69, (boards,), generator=g)) % 70
+            a = torch.randint(70, (boards,), generator=g, device=device)
+            b = (a + 1 + torch.randint(69, (boards,), generator=g, device=device)) % 70
             none = torch.full_like(a, -1)
             env.step(torch.stack([torch.zeros_like(a), a, b, none], 1))
             return boards
 
         return work
 
-    alone, single, many = rate(one_gym), rate(batched(1)), rate(batched(BATCH))
-    print(f"environment, 7x10: {alone:.0f} steps/s through Gymnasium (with observation), "
-          f"{single:.0f} one board at a time, {many:.0f} with {BATCH} boards: "
-          f"{many / single:.0f} times as many")  # fmt: skip
+    single = rate(batched(1))
+    print(f"environment, 7x10, {device}: {alone} steps/s through Gymnasium (with observation), "
+          f"{single:.0f} one board at a time")  # fmt: skip
+    for boards in BATCHES:
+        many = rate(batched(boards))
+        print(f"  {boards} boards: {many:.0f} steps/s, {many / single:.0f} times as many")
 
 
 def main() -> None:
@@ -93,6 +114,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="puzzles per line")
     parser.add_argument("--untrained", action="store_true", help="an agent that knows gains only")
     parser.add_argument("--no-place", action="store_true", help="without place evidence")
+    parser.add_argument("--device", default="cpu", help="of environments and evaluator")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     from sherd.agent import gains
@@ -106,16 +128,16 @@ def main() -> None:
         torch.manual_seed(0)
         untrained = Networks(AgentConfig())
     networks = untrained if args.untrained else load_agent().networks
-    environments()
+    environments(args.device)
     zero = torch.zeros(1, dtype=torch.long)
+    evaluator = copy.deepcopy(networks.evaluator).to(args.device)
     for grid in GRIDS:
-        puzzle = puzzles_of(grid, 0.9, 1)
-        boards = puzzle.truth.repeat(64, 1)
-        owner = zero.repeat(64)
-        with torch.no_grad():
-            speed = rate(lambda p=puzzle, b=boards, o=owner: len(
-                evaluate(networks.evaluator, p, b, o)))  # fmt: skip
-        print(f"evaluator, {grid[0]}x{grid[1]}: {speed:.0f} boards/s, {64e3 / speed:.1f} ms for 64")
+        puzzle = puzzles_of(grid, 0.9, 1, device=args.device)
+        for count in (64, 4096):
+            boards, owner = puzzle.truth.repeat(count, 1), zero.to(args.device).repeat(count)
+            speed = rate(lambda p=puzzle, b=boards, o=owner: len(evaluate(evaluator, p, b, o)))
+            print(f"evaluator, {grid[0]}x{grid[1]}, {args.device}: {speed:.0f} boards/s, "
+                  f"{1e3 * count / speed:.1f} ms for {count}")  # fmt: skip
     print("grid   top-1  perfect  evidence of the truth's  steps  s/puzzle  s/solved")
     for grid in GRIDS:
         for top1 in GRADES:
