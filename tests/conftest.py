@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
+# Tests run side by side, one per core: threads of one would only wait for those of the other. To be
+# said before anything is imported that makes threads.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for name in ("OMP_NUM_THREADS", "SHERD_THREADS"):
+        os.environ.setdefault(name, "1")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
