@@ -53,7 +53,7 @@ def look(item, seed: int, networks) -> Choice:  # type: ignore[no-untyped-def]
     import torch
 
     from sherd.agent.place import with_place
-    from sherd.agent.rules import from_tensors
+    from sherd.agent.rules import from_evidence
     from sherd.agent.state import observe
     from sherd.search.evolution import Evolution
     from sherd.search.polish import Polish
@@ -81,9 +81,7 @@ def look(item, seed: int, networks) -> Choice:  # type: ignore[no-untyped-def]
     if evidence.board is not None:
         grids = polish._grids(boards).astype(np.int64)
         e_g = evidence.board_weight * np.asarray(evidence.board(grids), np.float64)
-    h, v = (torch.from_numpy(m)[None] for m in (evidence.h, evidence.v))
-    border = None if evidence.border is None else torch.from_numpy(evidence.border)[None]
-    states = with_place(from_tensors(h, v, border, puzzle.require_grid()))
+    states = with_place(from_evidence(evidence, hidden)[0])
     flat = torch.from_numpy(boards[:, : problem.cells].astype(np.int64))
     with torch.no_grad():
         which = torch.zeros(len(flat), dtype=torch.long)

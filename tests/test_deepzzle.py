@@ -24,7 +24,7 @@ from sherd.perception.rivals.deepzzle import (
     position_log_probabilities,
 )
 from sherd.perception.rivals.offsets import OFFSETS
-from sherd.perception.rivals.weights import LIMIT, load_rival, save_rival, shipped
+from sherd.perception.rivals.weights import LIMIT, load_rival, save_rival
 from sherd.puzzle import identity_board
 from sherd.solvers import MaxRounds
 from sherd.solvers.deepzzle import Assembler, DeepzzleParams, Rings
@@ -381,7 +381,6 @@ def test_training_needs_only_what_a_training_machine_has():
     assert done.stderr.startswith("error: nowhere: is no folder")
 
 
-@pytest.mark.skipif(not shipped("deepzzle"), reason="no weights of deepzzle are shipped yet")
 def test_the_shipped_network_knows_more_than_chance():
     net = load_rival("deepzzle", DeepzzleConfig, Deepzzle).net
     right = []

@@ -11,10 +11,11 @@ import torch
 from skimage import data as pictures
 
 from rival_cases import check_result, numbered, odd_puzzles, picture
-from sherd import Geometry, Puzzle, SherdError, cut, make_solver
+from sherd import Geometry, Puzzle, SherdError, cut
 from sherd.perception.evidence import quads
 from sherd.perception.rivals.pdn import SYSTEM, Pdn, PdnConfig, Scores, _turned, load_pdn
-from sherd.perception.rivals.weights import LIMIT, save_rival, shipped
+from sherd.perception.rivals.pixels import to_squares
+from sherd.perception.rivals.weights import LIMIT, save_rival
 from sherd.solvers import MaxRounds
 from sherd.solvers.pdn_ga import PdnGa, PdnGaParams, Puzzlets, Space, heirs, survivors
 from sherd.solvers.pdn_ga_kernels import breed, cross, grow, mutate
@@ -93,8 +94,6 @@ def test_scores_are_the_networks_own() -> None:
     pieces = np.random.default_rng(0).integers(0, 256, (5, 20, 24, 3)).astype(np.uint8)
     net = tiny()
     scores = Scores(net, pieces, 3)
-    from sherd.perception.rivals.pdn import to_squares
-
     x = to_squares(torch.from_numpy(pieces).permute(0, 3, 1, 2).float() / 255.0)
     gap = torch.full((5,), 3 / 24)
     with torch.no_grad():
@@ -375,13 +374,12 @@ def test_bad_parameters_are_refused(change: dict[str, float]) -> None:
         replace(PdnGaParams(), **change)  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(shipped("pdn-ga"), reason="weights are here")
-def test_without_weights_the_user_is_told() -> None:
+def test_without_weights_the_user_is_told(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sherd.perception.rivals.weights.FOLDER", tmp_path)
     with pytest.raises(SherdError, match=r"pdn_ga\.json: is missing"):
-        make_solver("pdn-ga").solve(numbered((2, 2)))
+        load_pdn()
 
 
-@pytest.mark.skipif(not shipped("pdn-ga"), reason="no weights of pdn-ga are here yet")
 def test_the_shipped_networks_know_neighbours() -> None:
     found = load_pdn()
     puzzle = cut(np.asarray(pictures.astronaut()), Geometry((4, 4), (64, 64), 2)).puzzle

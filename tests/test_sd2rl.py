@@ -25,7 +25,7 @@ from sherd.agent.solve import SolveParams, reassemble_dqn
 from sherd.agent.weights import Networks, TrainedAgent
 from sherd.perception.mppn.weights import load_part
 from sherd.perception.rivals.sdn import SDN, SdnConfig, pair_logits, perceive_sdn
-from sherd.perception.rivals.weights import FORMAT, LIMIT, load_rival, save_rival, shipped
+from sherd.perception.rivals.weights import FORMAT, LIMIT, load_rival, save_rival
 from sherd.perception.synthetic import synthetic_evidence
 from sherd.solvers import Callbacks, MaxRounds
 from sherd.solvers.sd2rl import Sd2rl, SdnEvoRl
@@ -392,9 +392,6 @@ def test_training_needs_only_what_a_training_machine_has():
     assert done.stderr.startswith("error: nowhere: is no folder")
 
 
-@pytest.mark.skipif(
-    not (shipped("sdn") and shipped("sd2rl")), reason="no weights of sd2rl are shipped yet"
-)
 def test_the_shipped_networks_know_more_than_chance():
     puzzle = cut(np.asarray(pictures.astronaut()), Geometry((5, 5), (64, 64), 2)).puzzle
     evidence = perceive_sdn(puzzle)

@@ -24,9 +24,8 @@ from ..perception.rivals.inpaint_gan import (
     InpaintConfig,
     InpaintGan,
     strip_width,
-    to_squares,
 )
-from ..perception.rivals.pixels import resize
+from ..perception.rivals.pixels import resize, to_squares
 from .data import Store, cut_at, draw_pictures
 from .evaluate import Puzzles
 from .gaps import Boards, cut_boards

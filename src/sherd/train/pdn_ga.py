@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import SherdError
-from ..perception.rivals.pdn import GRID, SYSTEM, Pdn, PdnConfig, Seen, to_squares
+from ..perception.rivals.pdn import GRID, SYSTEM, Pdn, PdnConfig, Seen
+from ..perception.rivals.pixels import to_squares
 from .data import Batch
 from .evaluate import Puzzles, auc
 from .losses import Grid

@@ -17,12 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...errors import SherdError
-from .pixels import resize
+from .pixels import SIDE, to_squares
 from .weights import Rival, load_rival
 
 SYSTEM = "inpaint-gan"
-SIDE = 64
-"""Pixels of a piece as the networks see it."""
 REACH = 16
 """Columns around the seam that the generator can fill."""
 GUESS = 4.0 / 64.0
@@ -167,7 +165,7 @@ class InpaintGan(nn.Module):
         """Take the discriminator's statistics from ``count`` random pairs of this puzzle in each
         direction: those of all training puzzles together fit none of them well."""
         norms = [m for m in self.discriminator.modules() if isinstance(m, nn.BatchNorm2d)]
-        training = [m.training for m in norms]
+        before = [(m.momentum, m.training) for m in norms]
         for m in norms:
             m.reset_running_stats()
             m.momentum = None  # the mean of what follows
@@ -177,9 +175,9 @@ class InpaintGan(nn.Module):
             last, first = self.ends(squares, strip, bool(d))
             i, j = torch.randint(len(squares), (2, count), generator=generator).to(squares.device)
             self(last[i], first[j], bool(d))
-        for m, was in zip(norms, training, strict=True):
-            m.momentum = 0.1
-            m.train(was)
+        for m, (momentum, training) in zip(norms, before, strict=True):
+            m.momentum = momentum
+            m.train(training)
 
     @torch.no_grad()
     def all_pairs(self, squares: Tensor, strip: int, chunk: int = 128) -> Tensor:
@@ -196,11 +194,6 @@ class InpaintGan(nn.Module):
                 k = torch.arange(at, min(at + chunk, n * n), device=squares.device)
                 out[d, k] = self(last[k // n], first[k % n], bool(d)).float()
         return out.view(2, n, n)
-
-
-def to_squares(pieces: Tensor) -> Tensor:
-    """``(n, 3, h, w)`` in 0..1 → ``(n, 3, 64, 64)``."""
-    return resize(pieces, (SIDE, SIDE))
 
 
 def score_pairs(net: InpaintGan, pieces: np.ndarray, missing: int | None) -> np.ndarray:

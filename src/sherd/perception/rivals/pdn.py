@@ -18,12 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...errors import SherdError
-from .pixels import resize
+from .pixels import SIDE, to_squares
 from .weights import Rival, load_rival
 
 SYSTEM = "pdn-ga"
-SIDE = 64
-"""Pixels of a fragment as the networks see it."""
 ROWS = 16
 """Positions along a side."""
 GRID = (5, 5)
@@ -248,11 +246,6 @@ class Pdn(nn.Module):
         self.cfg = cfg
         self.pair = PairNet(cfg)
         self.puzzlet = PuzzletNet(cfg)
-
-
-def to_squares(pieces: Tensor) -> Tensor:
-    """``(n, 3, h, w)`` in 0..1 → ``(n, 3, 64, 64)``."""
-    return resize(pieces, (SIDE, SIDE))
 
 
 def _rows(net: _Net, seen: Seen, direction: int) -> Tensor:

@@ -11,6 +11,9 @@ from torch import Tensor
 from ...puzzle import Puzzle
 from ..neural import _whole
 
+SIDE = 64
+"""Side of a fragment in pixels, for networks that see squares of one size."""
+
 
 @lru_cache(maxsize=256)
 def _triangle(before: int, after: int, device: torch.device) -> Tensor:
@@ -34,6 +37,11 @@ def resize(x: Tensor, size: tuple[int, int]) -> Tensor:
         rows = _triangle(x.shape[2], size[0], x.device)
         cols = _triangle(x.shape[3], size[1], x.device)
         return rows @ x.float() @ cols.T
+
+
+def to_squares(pieces: Tensor) -> Tensor:
+    """``(n, 3, h, w)`` in 0..1 → ``(n, 3, SIDE, SIDE)``."""
+    return resize(pieces, (SIDE, SIDE))
 
 
 def resample(pieces: Tensor, side: int) -> Tensor:
