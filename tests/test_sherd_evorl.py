@@ -10,21 +10,21 @@ import torch
 from skimage import data as pictures
 
 from sherd import Geometry, SherdError, cut, make_solver
+from sherd.agent.actor import Actor
 from sherd.agent.config import AgentConfig
-from sherd.agent.weights import Networks, TrainedAgent
+from sherd.agent.touch import TouchParams, _flat, _values, touch_up
 from sherd.perception.synthetic import synthetic_evidence
 from sherd.puzzle import EMPTY, Knowledge, Puzzle, identity_board
-from sherd.solvers.base import Found
-from sherd.solvers.sherd_evorl import SherdEvoRl, TouchParams, _flat, _values, touch_up
+from sherd.solvers.sherd_evorl import SherdEvoRl
 
 GRID = (4, 5)
 TRUTH = identity_board(GRID)
 
 
-def agent() -> TrainedAgent:
+def untrained() -> Actor:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return TrainedAgent(Networks(AgentConfig(width=16, heads=2, critic=8)), {})
+        return Actor(AgentConfig(width=16, heads=2, critic=8))
 
 
 def puzzle(**more) -> Puzzle:
@@ -49,13 +49,9 @@ def swapped(*pairs: tuple[int, int]) -> np.ndarray:
     return board
 
 
-def found(board: np.ndarray, seen) -> Found:
-    return Found(board, seen.full_score(board), np.ones(GRID), seen, board[None])
-
-
 def touched(board: np.ndarray, seen, of: Puzzle, **more) -> tuple[np.ndarray, float]:
-    rng = np.random.default_rng(1)
-    return touch_up(agent(), seen, of, found(board, seen), TouchParams(**more), rng)
+    generator = torch.Generator().manual_seed(1)
+    return touch_up(untrained(), seen, of, [board], TouchParams(**more), generator)
 
 
 def test_what_all_evidence_prefers_is_found() -> None:

@@ -38,11 +38,6 @@ def file_stem(system: str) -> str:
     return system.replace("-", "_")
 
 
-def shipped(system: str) -> bool:
-    """Whether weights of ``system`` come with sherd."""
-    return (FOLDER / f"{file_stem(system)}.json").is_file()
-
-
 def config_from(cls: type[Config], values: Mapping[str, Any], what: str) -> Config:
     """The dataclass ``cls`` from what JSON made of it; unknown keys are an error."""
     known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
