@@ -32,7 +32,7 @@ from . import agent, rivals
 from .agent_data import CELLS as AGENT_CELLS
 from .agent_data import Group, both_ways, load_groups, save_groups
 from .agent_recipe import AgentRecipe
-from .data import Batch, Store, draw_batch, load_store
+from .data import Augment, Batch, Store, draw_batch, load_store
 from .evaluate import TEMPERATURES, Puzzles, _neighbours, cut_cells
 from .loop import Clock, Show, load_shards, pick_device, print_row
 from .losses import Grid
@@ -52,7 +52,11 @@ class Sd2rlRecipe(RivalRecipe):
     net: SdnConfig = field(default_factory=SdnConfig)
     agent: AgentRecipe = field(default_factory=lambda: AgentRecipe(eval_s=120.0, reserve_s=20.0))
     """Of the DQN; of its fields only those count that a DQN has."""
-    share: float = 0.75
+    augment: Augment = field(
+        default_factory=lambda: Augment(turn=0.0, colour=0.4, noise=0.1, blur=0.05)
+    )
+    """Less than the others have: these networks learn slowest."""
+    share: float = 0.85
     """Of the time that the Siamese networks get; the DQN gets the rest."""
     lr: float = 1.5e-3
     weight_decay: float = 0.05
