@@ -3,7 +3,8 @@
     python docs/plot_agent.py runs/agent-*/metrics.jsonl [--out docs/img/agent-curves.png]
 
 Reward, Absolute, Neighbor and Perfect against iterations: in training (running mean), and on
-validation puzzles (mean over the kinds of puzzle). Lines are means over the runs, bands reach from
+validation puzzles (mean over the kinds of puzzle; the same few throughout, so that the evaluation
+of all of them at the end is left out). Lines are means over the runs, bands reach from
 the least to the greatest. The same figures are printed as a table.
 """
 
@@ -53,7 +54,7 @@ def read(path: Path, share: float) -> dict[tuple[str, str], Curve]:
     for row in rows:
         if row.get("kind") == "train":
             train[row["step"]] = row
-        elif row.get("kind") in ("val", "val-all"):
+        elif row.get("kind") == "val":
             val.setdefault(row["step"], {})[row["cell"]] = row
     if not train:
         sys.exit(f"error: {path}: holds no rows of training; expected an agent's metrics.jsonl")

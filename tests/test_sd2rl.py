@@ -20,7 +20,7 @@ from sherd import Geometry, SherdError, cut, make_solver
 from sherd.agent.config import AgentConfig
 from sherd.agent.dqn import DqnParams, QNetwork
 from sherd.agent.evolution import EvolutionParams
-from sherd.agent.rules import from_evidence
+from sherd.agent.rules import from_evidence, shuffle
 from sherd.agent.solve import SolveParams, reassemble_dqn
 from sherd.agent.weights import Networks, TrainedAgent
 from sherd.perception.mppn.weights import load_part
@@ -238,8 +238,9 @@ def test_every_swap_raises_the_value_until_none_does(monkeypatch):
 
     monkeypatch.setattr(playing, "apply", watched)
     generator = torch.Generator().manual_seed(0)
+    board = shuffle(start[None], ~puzzles.fixed, generator)[0]
     reassemble_dqn(
-        net, puzzles, start, DqnParams(), generator, lambda *_: False, steps=400
+        net, puzzles, board, DqnParams(), generator, lambda *_: False, steps=400
     )  # fmt: skip
     which = torch.zeros(1, dtype=torch.long)
     values = [float(net(puzzles, board, which)) for board in seen]
@@ -256,6 +257,16 @@ def test_several_starts_are_played_and_the_best_counts():
     assert scores[1] >= scores[0]
     with pytest.raises(SherdError, match="starts"):
         Sd2rl(starts=0)
+
+
+@pytest.mark.parametrize(("grid", "grows"), [((5, 5), False), ((5, 6), True)])
+def test_boards_of_more_pieces_than_the_papers_are_grown(grid, grows):
+    """Nothing is swapped here: what comes out is what the DQN was given."""
+    solver = Knowing(grid, 0.99, network=q_network("flat"), starts=1)
+    puzzle = numbered(grid)
+    found = solver.solve(puzzle.shuffled(np.random.default_rng(1)), seed=4)
+    truth = solver.evidence.score(np.arange(puzzle.n).reshape(grid))
+    assert (found.score > 0.4 * truth) == grows
 
 
 def test_stopped_at_once_it_plays_no_further_start():

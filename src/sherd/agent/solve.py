@@ -191,12 +191,13 @@ def reassemble_dqn(
     progress: Progress,
     steps: int = 10_000,
 ) -> tuple[Tensor, Tensor]:
-    """Play one puzzle with the DQN agent: swaps are done while they raise the value.
+    """Play one puzzle from ``board (C,)`` with the DQN agent: swaps are done while they raise the
+    value.
 
     Returns what `reassemble` does, of one chain.
     """
     which = torch.zeros(1, dtype=torch.long)
-    boards = shuffle(board[None], ~puzzle.fixed, generator)
+    boards = board[None]
     best, seen = boards[0], float(score(puzzle, boards, which))
     if progress(best, seen, 0):
         return best[None], torch.tensor([seen])

@@ -155,8 +155,10 @@ class MppnDqn(_Player):
         self, puzzles: Puzzles, start: Tensor, generator: torch.Generator, progress: Progress
     ) -> Tensor:
         from ..agent.dqn import DqnParams
+        from ..agent.rules import shuffle
         from ..agent.solve import reassemble_dqn
 
         network = (self.agent or _dqn()).network
         params = self.params or DqnParams()
-        return reassemble_dqn(network, puzzles, start, params, generator, progress)[0]
+        board = shuffle(start[None], ~puzzles.fixed, generator)[0]
+        return reassemble_dqn(network, puzzles, board, params, generator, progress)[0]

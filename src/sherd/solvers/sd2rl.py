@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from ..errors import SherdError
 from ..perception.evidence import Evidence
 from ..puzzle import Puzzle
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
     from ..agent.solve import Progress, SolveParams
     from ..agent.weights import TrainedAgent
     from ..perception.rivals.sdn import SDN
+
+
+GROWN = 25
+"""Boards of more cells than this are grown before the DQN plays them. Six validation photos of 7×10
+pieces with 2 px missing: Neighbor 26 from random boards, 50 from grown ones before any swap."""
+NOISE = 0.05
+"""What chance adds to a pair score, at most, when a board grows: not all shall be one board."""
 
 
 @cache
@@ -58,8 +67,10 @@ class Sd2rl(_Player):
 
     Chosen here: pair scores enter as evidence (log-likelihood ratios); every seam goes through the
     DQN's first layer and the mean goes on, so that any grid will do (the paper has one input per
-    pair of 5×5); 32 swaps are looked at; 5 random boards are played, as many as `erl-mpp` has
-    chains, and of all boards along the way the one of highest evidence is returned.
+    pair of 5×5); 32 swaps are looked at; 5 boards are played, as many as `erl-mpp` has chains, and
+    of all boards along the way the one of highest evidence is returned. Beyond the paper's 25
+    pieces the boards are not random but grown from one piece anywhere by the best pair scores:
+    swaps of two pieces do not bring order into 70 (`GROWN`).
     """
 
     name: ClassVar[str] = "sd2rl"
@@ -94,6 +105,7 @@ class Sd2rl(_Player):
         import torch
 
         from ..agent.dqn import DqnParams
+        from ..agent.rules import shuffle
         from ..agent.solve import reassemble_dqn
 
         network, params = self.network or _network(), self.params or DqnParams()
@@ -107,8 +119,30 @@ class Sd2rl(_Player):
 
         ends: list[Tensor] = []
         while len(ends) < self.starts and not stopped:
-            ends.append(reassemble_dqn(network, puzzles, start, params, generator, count)[0])
+            board = shuffle(start[None], ~puzzles.fixed, generator)[0]
+            if puzzles.layout.rows * puzzles.layout.cols > GROWN:
+                board = _grown(puzzles, board, generator)
+            ends.append(reassemble_dqn(network, puzzles, board, params, generator, count)[0])
         return torch.cat(ends)
+
+
+def _grown(puzzles: Puzzles, board: Tensor, generator: torch.Generator) -> Tensor:
+    """A board ``(C,)`` grown by pair scores; ``board`` is a random one."""
+    import torch
+
+    from .pdn_ga_kernels import grow
+
+    layout = puzzles.layout
+    cells = np.arange(layout.rows * layout.cols, dtype=np.int32)
+    genome = board.numpy().astype(np.int32)[None].copy()
+    n = int((puzzles.blank[0] == 0).sum())
+    right, below = puzzles.at[0, 1:3, :n, :n].double().sigmoid().numpy()
+    state = torch.randint(2**62, (1,), generator=generator).numpy().astype(np.uint64)
+    grow(
+        genome, puzzles.fixed[0].numpy(), cells, cells, layout.rows, layout.cols, right, below,
+        NOISE, state,
+    )  # fmt: skip
+    return torch.from_numpy(genome[0]).to(board.dtype)
 
 
 class SdnEvoRl(ErlMpp):
