@@ -13,8 +13,10 @@ from sherd import Geometry, SherdError, cut, make_solver
 from sherd.agent.actor import Actor
 from sherd.agent.config import AgentConfig
 from sherd.agent.touch import TouchParams, _flat, _values, touch_up
+from sherd.agent.weights import Networks, TrainedAgent
 from sherd.perception.synthetic import synthetic_evidence
 from sherd.puzzle import EMPTY, Knowledge, Puzzle, identity_board
+from sherd.solvers.erl_mpp import ErlMpp, MppnDqn
 from sherd.solvers.sherd_evorl import SherdEvoRl
 
 GRID = (4, 5)
@@ -108,3 +110,17 @@ def test_it_is_the_default_system_and_more() -> None:
     assert more.score >= plain.score - 1e-6
     assert np.array_equal(more.board, SherdEvoRl().solve(some, seed=0).board)
     assert "agent" in more.timings
+
+
+def test_erl_mpp_touches_its_last_boards_up_and_the_dqn_does_not() -> None:
+    seen, board = evidence(), swapped((0, 1))
+    networks = Networks(AgentConfig(width=16, heads=2, critic=8)).requires_grad_(False)
+    networks.actor = untrained()
+    agent = TrainedAgent(networks, {})
+    generator = torch.Generator().manual_seed(1)
+    best, value = ErlMpp(agent=agent).choose(seen, puzzle(), [board], generator)
+    assert np.array_equal(best, TRUTH)
+    assert value == pytest.approx(seen.full_score(TRUTH), rel=1e-5)
+    left, value = MppnDqn().choose(seen, puzzle(), [TRUTH[::-1], board], generator)
+    assert np.array_equal(left, board)
+    assert value == seen.full_score(board)

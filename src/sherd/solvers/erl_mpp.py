@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ..perception.confidence import confidence
+from ..perception.evidence import Evidence
 from ..puzzle import Puzzle
 from .base import Found, Recorder
 from .evolve import _Watch
@@ -75,12 +76,12 @@ class _Player(Sherd):
         finally:
             torch.set_num_threads(before)
         if not watch.stopped:  # the best of every chain, by all evidence
-            for flat in ends.unique(dim=0):
-                board = to_board(flat, puzzles.layout, puzzle.n)
-                score = evidence.full_score(board)
-                if score > watch.score:
-                    watch.board, watch.score = board, score
-                    record.board(board, score, watch.rounds)
+            found = [watch.board]
+            found += [to_board(flat, puzzles.layout, puzzle.n) for flat in ends.unique(dim=0)]
+            board, score = self.choose(evidence, puzzle, found, generator)
+            if score > watch.score:
+                watch.board, watch.score = board, score
+                record.board(board, score, watch.rounds)
         board = watch.board
         return Found(board, watch.score, confidence(evidence, board), evidence)
 
@@ -94,6 +95,18 @@ class _Player(Sherd):
         """The best boards ``(k, C)``, one per chain."""
         raise NotImplementedError  # abstract
 
+    def choose(
+        self,
+        evidence: Evidence,
+        puzzle: Puzzle,
+        found: list[np.ndarray],
+        generator: torch.Generator,
+    ) -> tuple[np.ndarray, float]:
+        """The board to return, by all evidence, and its evidence."""
+        scores = [evidence.full_score(board) for board in found]
+        best = int(np.argmax(scores))
+        return found[best], scores[best]
+
 
 class ErlMpp(_Player):
     """Evolutionary reinforcement learning on the network's evidence.
@@ -101,7 +114,8 @@ class ErlMpp(_Player):
     From random boards, actions that the actor proposes are evolved for Z generations, the
     evaluator judges where they lead, the leading action of the best sequence is executed; and so
     on, until neither evidence nor value have risen for a while. The board of highest evidence that
-    was seen is returned. What is the paper's and what was decided here: docs/agent.md.
+    was seen is touched up by the actor, all evidence judging, and returned. What is the paper's and
+    what was decided here: docs/agent.md.
     """
 
     name: ClassVar[str] = "erl-mpp"
@@ -129,6 +143,23 @@ class ErlMpp(_Player):
         networks = (self.agent or _agent()).networks
         params = self.params or SolveParams()
         return reassemble(networks, puzzles, start, params, generator, progress)[0]
+
+    def choose(
+        self,
+        evidence: Evidence,
+        puzzle: Puzzle,
+        found: list[np.ndarray],
+        generator: torch.Generator,
+    ) -> tuple[np.ndarray, float]:
+        """The best board of all chains and of what the actor's actions make of them."""
+        from ..agent.touch import TouchParams, touch_up
+
+        board, score = super().choose(evidence, puzzle, found, generator)
+        params = TouchParams()
+        if evidence.complete or board.size > params.cells:
+            return board, score
+        actor = (self.agent or _agent()).networks.actor
+        return touch_up(actor, evidence, puzzle, [board, *found], params, generator)
 
 
 class MppnDqn(_Player):
