@@ -195,6 +195,14 @@ def test_the_plan_of_a_quick_run(pictures: Path, monkeypatch: pytest.MonkeyPatch
     assert len(whole.tasks) == 3 * 2 * 3
 
 
+def test_many_pieces_are_shuffled_once(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MANY", 60)
+    cells = plan.plan(Request(systems=("greedy",), seeds=(3, 4)), pictures)
+    shuffles = {c.place.n: {t.seed for t in c.tasks} for c in cells if c.tasks}
+    assert {n: seeds for n, seeds in shuffles.items() if n < 60} == {25: {3, 4}, 6: {3, 4}}
+    assert {n: seeds for n, seeds in shuffles.items() if n > 60} == {70: {3}}
+
+
 def test_the_command_without_typer(
     pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

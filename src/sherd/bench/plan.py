@@ -45,9 +45,9 @@ ART = ("jpleg5", "art5")
 """What the tables of JPLEG-5 can be measured on."""
 QUICK = 5
 """Puzzles of a cell in a quick run (of each kind)."""
-QUICK_ONE = 100
-"""More pieces than this: one puzzle of a cell in a quick run. With five, systems that take half a
-minute a puzzle would make an hour of it."""
+MANY = 100
+"""More pieces than this: the first shuffle only, and one puzzle of a cell in a quick run. Systems
+that take half a minute a puzzle would make days of the one and an hour of the other."""
 QUICK_MANY = 500
 """More pieces than this are left out of a quick run."""
 
@@ -223,11 +223,11 @@ def plan(request: Request, data: Path | None = None) -> list[PlannedCell]:
         for place in table.places(art) if systems else ():
             if request.quick and place.n > QUICK_MANY:
                 continue
-            few = QUICK if place.n <= QUICK_ONE else 1
+            few, shuffles = (QUICK, seeds) if place.n <= MANY else (1, seeds[:1])
             items = place.items(root, request.limit or (few if request.quick else None))
             for system in systems:
                 why = table.cannot(system, place)
-                tasks = [task for seed in seeds for task in make_tasks(items, [system], seed=seed)]
+                tasks = [task for s in shuffles for task in make_tasks(items, [system], seed=s)]
                 cells.append(
                     PlannedCell(table.name, place, system, why, () if why else tuple(tasks))
                 )
