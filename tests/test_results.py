@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
+from statistics import mean
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,3 +28,26 @@ def test_the_page_on_fragments_shows_what_its_result_files_say() -> None:
     assert parts["page"](text) == text, "run python docs/render_fragments.py"
     assert parts["fragments"]().count("\n") > 2
     assert parts["pins"]().count("\n") > 2
+
+
+def test_what_the_docs_say_of_the_agent_was_measured() -> None:
+    """Every figure of the two tables is that of a result file."""
+    text = (ROOT / "docs" / "agent.md").read_text()
+    runs = [
+        [json.loads(line) for line in (ROOT / f"results/agent/seed{s}.jsonl").open()]
+        for s in range(3)
+    ]
+    steps = [sorted({r["step"] for r in rows if r["kind"] == "val"}) for rows in runs]
+    for k in range(3):
+        for name in ("perfect", "absolute", "neighbor"):
+            means = [
+                100 * mean(r[name] for r in rows if r["kind"] == "val" and r["step"] == at[k])
+                for rows, at in zip(runs, steps, strict=True)
+            ]
+            shown = [f"{m:.1f}" for m in means]
+            assert (shown[0] if k == 0 else ", ".join(shown)) in text
+    for line in (ROOT / "results/sherd-evorl.jsonl").read_text().splitlines():
+        cell = json.loads(line)
+        if cell["kind"] is None:
+            names = ("perfect", "absolute", "neighbor")
+            assert " / ".join(f"{cell[n]:.1f}" for n in names) in text

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 
 GROWN = 25
-"""Boards of more cells than this are grown before the DQN plays them. Six validation photos of 7×10
-pieces with 2 px missing: Neighbor 26 from random boards, 50 from grown ones before any swap."""
+"""Boards of more cells than this are grown before the DQN plays them (docs/lab-notes.md, 5)."""
 NOISE = 0.05
 """What chance adds to a pair score, at most, when a board grows: not all shall be one board."""
 
