@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from sherd.perception.rivals.pixels import to_squares
 from sherd.perception.rivals.weights import LIMIT, save_rival
 from sherd.solvers import MaxRounds
 from sherd.solvers.pdn_ga import PdnGa, PdnGaParams, Puzzlets, Space, heirs, survivors
-from sherd.solvers.pdn_ga_kernels import breed, cross, grow, mutate
+from sherd.solvers.pdn_ga_kernels import breed, cross, mutate
 from sherd.train.losses import Grid
 from sherd.train.pdn_ga import pair_loss, right_quads, wrong_quads
 
@@ -74,20 +73,6 @@ def test_fragments_are_normalised_over_their_puzzle() -> None:
         table = net.pair.pairs(net.pair.see(squares, gap), 0)[0]
         other = net.pair.pairs(net.pair.see(squares[order], gap), 0)[0]
     assert torch.allclose(other, table[order][:, order], atol=1e-4)
-
-
-def test_first_boards_grow_along_the_best_pairs() -> None:
-    puzzle = numbered((4, 5))
-    space, scores = Space(puzzle), Fake(puzzle, (4, 5))
-    boards = space.random(8, np.random.default_rng(0))
-    args = (space.fixed, space.cells, space.position, 4, 5, scores.right, scores.below)
-    grow(boards, *args, 0.0, np.array([1], dtype=np.uint64))
-    for genome in boards:
-        assert sorted(genome) == list(range(20))
-        board = space.board(genome)
-        right = [(a, b) for row in board for a, b in pairwise(row)]
-        # a grown board may have begun anywhere, so that the truth is wrapped at most once
-        assert sum(scores.right[a, b] > 0.5 for a, b in right) >= len(right) // 2
 
 
 def test_scores_are_the_networks_own() -> None:

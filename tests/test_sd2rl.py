@@ -27,7 +27,7 @@ from sherd.perception.mppn.weights import load_part
 from sherd.perception.rivals.sdn import SDN, SdnConfig, pair_logits, perceive_sdn
 from sherd.perception.rivals.weights import FORMAT, LIMIT, load_rival, save_rival
 from sherd.perception.synthetic import synthetic_evidence
-from sherd.solvers import Callbacks, MaxRounds
+from sherd.solvers import Callbacks, MaxRounds, sd2rl
 from sherd.solvers.sd2rl import Sd2rl, SdnEvoRl
 from sherd.train.agent_recipe import AgentRecipe
 from sherd.train.data import Augment, Entry
@@ -267,6 +267,15 @@ def test_boards_of_more_pieces_than_the_papers_are_grown(grid, grows):
     found = solver.solve(puzzle.shuffled(np.random.default_rng(1)), seed=4)
     truth = solver.evidence.score(np.arange(puzzle.n).reshape(grid))
     assert (found.score > 0.4 * truth) == grows
+
+
+def test_the_best_of_many_grown_boards_is_played(monkeypatch):
+    puzzle, found = numbered((5, 6)), []
+    for boards in (1, 64):
+        monkeypatch.setattr(sd2rl, "BOARDS", boards)
+        solver = Knowing((5, 6), 0.6, network=q_network("flat"), starts=1)
+        found.append([solver.solve(puzzle, seed=k).score for k in range(4)])
+    assert np.mean(found[1]) > np.mean(found[0])
 
 
 def test_stopped_at_once_it_plays_no_further_start():

@@ -15,7 +15,8 @@ from ..perception.evidence import Evidence
 from ..puzzle import EMPTY, Puzzle
 from .base import Found, Recorder, Solver
 from .classical import confidence, constraints
-from .pdn_ga_kernels import breed, find, grow, pair_scores, rehash, total
+from .growing import grow
+from .pdn_ga_kernels import breed, find, pair_scores, rehash, total
 from .stop import Stop
 
 if TYPE_CHECKING:

@@ -11,13 +11,7 @@ import numpy as np
 from numba import njit
 
 from ..search.kernels.random import below, uniform
-
-
-@njit(cache=True, nogil=True)
-def _swap(child, where, p, q):  # type: ignore[no-untyped-def]
-    a, b = child[p], child[q]
-    child[p], child[q] = b, a
-    where[a], where[b] = q, p
+from .growing import swap
 
 
 @njit(cache=True, nogil=True)
@@ -41,7 +35,7 @@ def cross(one, child, where, fixed, position, rows, cols, shift, state):  # type
                 continue
             at = where[one[p]]
             if at != q and not fixed[at]:
-                _swap(child, where, at, q)
+                swap(child, where, at, q)
 
 
 @njit(cache=True, nogil=True)
@@ -52,12 +46,12 @@ def mutate(child, where, loose, swaps, state):  # type: ignore[no-untyped-def]
         return
     i = below(state, k)
     j = (i + 1 + below(state, k - 1)) % k
-    _swap(child, where, loose[i], loose[j])
+    swap(child, where, loose[i], loose[j])
     if k > 2 and uniform(state) >= swaps:
         m = below(state, k)
         while m in (i, j):
             m = below(state, k)
-        _swap(child, where, loose[j], loose[m])
+        swap(child, where, loose[j], loose[m])
 
 
 @njit(cache=True, nogil=True)
@@ -77,65 +71,6 @@ def breed(parents, children, fixed, loose, position, rows, cols, rates, state): 
             cross(one, child, where, fixed, position, rows, cols, rates[2], state)
         else:
             mutate(child, where, loose, rates[1], state)
-
-
-@njit(cache=True, nogil=True)
-def grow(genomes, fixed, cells, position, rows, cols, right, down, noise, state):  # type: ignore[no-untyped-def]
-    """Make random ``genomes`` boards that have grown, in place.
-
-    From the pinned pieces, or from one piece anywhere: again and again the piece is added that has
-    the highest mean pair score with its neighbours there, plus up to ``noise``.
-    """
-    n, size = len(right), genomes.shape[1]
-    where = np.empty(size, np.int32)
-    placed = np.empty(size, np.bool_)  # by position
-    for child in genomes:
-        left = 0
-        for p in range(size):
-            where[child[p]] = p
-            placed[p] = fixed[p]
-            left += child[p] < n and not fixed[p]
-        begun = False
-        for p in range(len(cells)):
-            begun = begun or (fixed[p] and child[p] < n)
-        while left:
-            best, item, to = -1.0, -1, -1
-            for p in range(len(cells)):
-                if placed[p]:
-                    continue
-                r, c = cells[p] // cols, cells[p] % cols
-                above = position[cells[p] - cols] if r > 0 else -1
-                under = position[cells[p] + cols] if r + 1 < rows else -1
-                before = position[cells[p] - 1] if c > 0 else -1
-                after = position[cells[p] + 1] if c + 1 < cols else -1
-                above = above if above >= 0 and placed[above] and child[above] < n else -1
-                under = under if under >= 0 and placed[under] and child[under] < n else -1
-                before = before if before >= 0 and placed[before] and child[before] < n else -1
-                after = after if after >= 0 and placed[after] and child[after] < n else -1
-                near = (above >= 0) + (under >= 0) + (before >= 0) + (after >= 0)
-                if begun and near == 0:
-                    continue
-                for i in range(n):
-                    if placed[where[i]]:
-                        continue
-                    value = noise * uniform(state) if begun else uniform(state)
-                    mean = 0.0
-                    if above >= 0:
-                        mean += down[child[above], i]
-                    if under >= 0:
-                        mean += down[i, child[under]]
-                    if before >= 0:
-                        mean += right[child[before], i]
-                    if after >= 0:
-                        mean += right[i, child[after]]
-                    value += mean / max(near, 1)
-                    if value > best:
-                        best, item, to = value, i, p
-            if to < 0:  # no free cell beside a piece: the rest stays where chance put it
-                break
-            _swap(child, where, where[item], to)
-            placed[to] = begun = True
-            left -= 1
 
 
 @njit(cache=True, nogil=True)

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 GROWN = 25
-"""Boards of more cells than this are grown before the DQN plays them (docs/lab-notes.md, 5)."""
+"""Boards of more cells than this are grown before the DQN plays them (docs/lab-notes.md, 6)."""
+BOARDS = 4096
+"""So many are grown; those of highest evidence are played."""
+LONG = 150
+"""Of more cells than this fewer boards are grown, in the same time."""
 NOISE = 0.05
 """What chance adds to a pair score, at most, when a board grows: not all shall be one board."""
 
@@ -68,8 +72,8 @@ class Sd2rl(_Player):
     DQN's first layer and the mean goes on, so that any grid will do (the paper has one input per
     pair of 5×5); 32 swaps are looked at; 5 boards are played, as many as `erl-mpp` has chains, and
     of all boards along the way the one of highest evidence is returned. Beyond the paper's 25
-    pieces the boards are not random but grown from one piece anywhere by the best pair scores:
-    swaps of two pieces do not bring order into 70 (`GROWN`).
+    pieces the boards are not random: swaps of two pieces do not bring order into 70 (`GROWN`).
+    Boards are grown, each from one piece anywhere by the best pair scores, and the best played.
     """
 
     name: ClassVar[str] = "sd2rl"
@@ -116,32 +120,41 @@ class Sd2rl(_Player):
             rounds += 1
             return stopped
 
+        cells, many = puzzles.layout.rows * puzzles.layout.cols, self.starts
+        if cells > GROWN:
+            many = max(many, BOARDS * LONG**2 // max(LONG, cells) ** 2)
+        boards = start.expand(many, -1)
+        boards = shuffle(boards, ~puzzles.fixed.expand_as(boards), generator)
+        if cells > GROWN:
+            boards = _grown(puzzles, boards, generator)[: self.starts]
         ends: list[Tensor] = []
-        while len(ends) < self.starts and not stopped:
-            board = shuffle(start[None], ~puzzles.fixed, generator)[0]
-            if puzzles.layout.rows * puzzles.layout.cols > GROWN:
-                board = _grown(puzzles, board, generator)
+        for board in boards:
             ends.append(reassemble_dqn(network, puzzles, board, params, generator, count)[0])
+            if stopped:
+                break
         return torch.cat(ends)
 
 
-def _grown(puzzles: Puzzles, board: Tensor, generator: torch.Generator) -> Tensor:
-    """A board ``(C,)`` grown by pair scores; ``board`` is a random one."""
+def _grown(puzzles: Puzzles, boards: Tensor, generator: torch.Generator) -> Tensor:
+    """Boards ``(B, C)`` grown by pair scores from random ones, those of highest evidence first."""
     import torch
 
-    from .pdn_ga_kernels import grow
+    from ..agent.gains import score
+    from .growing import grow
 
     layout = puzzles.layout
     cells = np.arange(layout.rows * layout.cols, dtype=np.int32)
-    genome = board.numpy().astype(np.int32)[None].copy()
+    genomes = boards.numpy().astype(np.int32)
     n = int((puzzles.blank[0] == 0).sum())
     right, below = puzzles.at[0, 1:3, :n, :n].double().sigmoid().numpy()
     state = torch.randint(2**62, (1,), generator=generator).numpy().astype(np.uint64)
     grow(
-        genome, puzzles.fixed[0].numpy(), cells, cells, layout.rows, layout.cols, right, below,
+        genomes, puzzles.fixed[0].numpy(), cells, cells, layout.rows, layout.cols, right, below,
         NOISE, state,
     )  # fmt: skip
-    return torch.from_numpy(genome[0]).to(board.dtype)
+    grown = torch.from_numpy(genomes).to(boards.dtype)
+    seen = score(puzzles, grown, torch.zeros(len(grown), dtype=torch.long))
+    return grown[seen.argsort(descending=True, stable=True)]
 
 
 class SdnEvoRl(ErlMpp):
