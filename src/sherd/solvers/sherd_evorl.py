@@ -14,14 +14,17 @@ from .stop import Stop
 
 if TYPE_CHECKING:
     from ..agent.touch import TouchParams
-    from ..agent.weights import TrainedAgent
+    from ..agent.weights import Networks, TrainedAgent
+    from ..perception.evidence import Evidence
     from ..perception.mppn.weights import Model
 
 
 class SherdEvoRl(Sherd):
     """What the default system found, and the actor's actions on its best boards.
 
-    `sherd.agent.touch` does the latter.
+    `sherd.agent.touch` does the latter. A board of higher evidence is taken only if the evaluator,
+    too, thinks that it is more right: evidence alone prefers wrong boards as often as true ones
+    there (docs/agent.md).
     """
 
     name: ClassVar[str] = "sherd-evorl"
@@ -45,7 +48,7 @@ class SherdEvoRl(Sherd):
         from ..agent.touch import TouchParams, touch_up
         from .erl_mpp import _agent
 
-        actor, params = (self.agent or _agent()).networks.actor, self.params or TouchParams()
+        networks, params = (self.agent or _agent()).networks, self.params or TouchParams()
         found = super()._solve(puzzle, stop, rng, record)
         evidence = found.evidence
         if evidence is None or evidence.complete or found.board.size > params.cells:
@@ -56,8 +59,25 @@ class SherdEvoRl(Sherd):
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         others = () if found.others is None else found.others
         boards = [found.board, *others]
-        board, score = touch_up(actor, evidence, puzzle, boards, params, generator)
-        if score <= found.score:
+        board, score = touch_up(networks.actor, evidence, puzzle, boards, params, generator)
+        if score <= found.score or not more_right(networks, evidence, puzzle, found.board, board):
             return found
         record.board(board, score, 0)
         return Found(board, score, sureness(evidence, puzzle, board), evidence, found.others)
+
+
+def more_right(
+    networks: Networks, evidence: Evidence, puzzle: Puzzle, before: np.ndarray, after: np.ndarray
+) -> bool:
+    """Whether the evaluator thinks that more pieces and pairs are right in ``after``."""
+    import torch
+
+    from ..agent.critic import evaluate
+    from ..agent.rules import from_evidence
+    from ..agent.touch import _flat
+
+    puzzles, start = from_evidence(evidence, puzzle)
+    boards = torch.stack([_flat(board, start, puzzle.n) for board in (before, after)])
+    which = torch.zeros(2, dtype=torch.long)
+    old, new = evaluate(networks.evaluator, puzzles, boards, which, value=0.0).tolist()
+    return bool(new > old)
