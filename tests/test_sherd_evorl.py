@@ -10,14 +10,16 @@ import torch
 from skimage import data as pictures
 
 from sherd import Geometry, SherdError, cut, make_solver
+from sherd.agent import touch
 from sherd.agent.actor import Actor
 from sherd.agent.config import AgentConfig
 from sherd.agent.touch import TouchParams, _flat, _values, touch_up
-from sherd.agent.weights import Networks, TrainedAgent
+from sherd.agent.weights import Networks, TrainedAgent, load_agent
 from sherd.perception.synthetic import synthetic_evidence
 from sherd.puzzle import EMPTY, Knowledge, Puzzle, identity_board
+from sherd.solvers import sherd_evorl
 from sherd.solvers.erl_mpp import ErlMpp, MppnDqn
-from sherd.solvers.sherd_evorl import SherdEvoRl
+from sherd.solvers.sherd_evorl import SherdEvoRl, more_right
 
 GRID = (4, 5)
 TRUTH = identity_board(GRID)
@@ -110,6 +112,31 @@ def test_it_is_the_default_system_and_more() -> None:
     assert more.score >= plain.score - 1e-6
     assert np.array_equal(more.board, SherdEvoRl().solve(some, seed=0).board)
     assert "agent" in more.timings
+
+
+def test_the_evaluator_tells_better_boards_from_worse_ones() -> None:
+    networks, seen = load_agent().networks, evidence()
+    worse = swapped((0, 19), (4, 12))
+    assert more_right(networks, seen, puzzle(), worse, TRUTH)
+    assert not more_right(networks, seen, puzzle(), TRUTH, worse)
+    assert not more_right(networks, seen, puzzle(), TRUTH, TRUTH)
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_higher_evidence_counts_only_if_the_evaluator_agrees(
+    agrees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = pictures.astronaut()[:256, :256]
+    some = cut(image, Geometry(grid=(3, 3), piece=(64, 64), gap=6)).puzzle
+    plain = make_solver("sherd").solve(some, seed=0)
+
+    def upside_down(actor, evidence, puzzle, boards, *rest) -> tuple[np.ndarray, float]:
+        return boards[0][::-1].copy(), plain.score + 1.0
+
+    monkeypatch.setattr(touch, "touch_up", upside_down)
+    monkeypatch.setattr(sherd_evorl, "more_right", lambda *_: agrees)
+    found = SherdEvoRl().solve(some, seed=0)
+    assert np.array_equal(found.board, plain.board[::-1] if agrees else plain.board)
 
 
 def test_erl_mpp_touches_its_last_boards_up_and_the_dqn_does_not() -> None:
