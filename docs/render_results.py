@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable
+from math import prod
 from pathlib import Path
 from statistics import mean
 
@@ -19,6 +20,12 @@ from sherd.errors import SherdError
 
 ROOT = Path(__file__).resolve().parents[1]
 BEST, OURS = "erl-mpp", "sherd"
+WHAT = {
+    "jpleg5": "art", "kinds": "art", "mit": "photos in {} pieces", "ablation": "the ablation",
+    "large": "large puzzles",
+}  # fmt: skip
+"""What a table is called in a list."""
+COUNT = {1: "one", 2: "two", 3: "three"}
 MARKS = ("<!-- results -->", "<!-- /results -->")
 
 
@@ -52,6 +59,18 @@ class Book:
         seeds = _words(str(x) for s in cells for x in s["seeds"])
         machines = "; ".join(sorted({m for s in cells for m in s["machines"]}))
         return f"commits {commits}; seeds {seeds}; {machines}"
+
+    def shuffles(self) -> str:
+        """How often the pieces of a puzzle were shuffled anew, table by table."""
+        found: dict[int, dict[str, None]] = {}
+        for table, sheet in self.sheets.items():
+            for s in sheet.all():
+                what = WHAT[table].format(prod(map(int, s["grid"].split("x"))))
+                found.setdefault(len(s["seeds"]), {})[what] = None
+        return "; ".join(
+            f"{COUNT.get(k, k)} shuffle{'s'[: k > 1]}: {', '.join(found[k])}"
+            for k in sorted(found, reverse=True)
+        )
 
     def pictures(self) -> str:
         """What JPLEG-5's tables were measured on."""
@@ -235,7 +254,8 @@ def pages(folder: Path, root: Path = ROOT) -> dict[Path, str]:
     assert set(KINDS) == {p.kind for p in book.sheets["kinds"].places}
     parts: dict[str, Callable[[], str]] = {
         **{name: (lambda name=name: book.table(name)) for name in TABLES},
-        "origin": book.origin, "pictures": book.pictures, "art_says": book.art_says,
+        "origin": book.origin, "shuffles": book.shuffles, "pictures": book.pictures,
+        "art_says": book.art_says,
         "kinds_say": book.kinds_say, "ablation_says": book.ablation_says,
         "limits_say": book.limits_say, "difference": book.difference,
         "headline": book.headline, "large_headline": book.large_headline, "search": search,
