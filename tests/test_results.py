@@ -31,7 +31,7 @@ def test_the_page_on_fragments_shows_what_its_result_files_say() -> None:
 
 
 def test_what_the_docs_say_of_the_agent_was_measured() -> None:
-    """Every figure of the two tables is that of a result file."""
+    """Every figure of its tables is that of a result file."""
     text = (ROOT / "docs" / "agent.md").read_text()
     runs = [
         [json.loads(line) for line in (ROOT / f"results/agent/seed{s}.jsonl").open()]
@@ -46,8 +46,12 @@ def test_what_the_docs_say_of_the_agent_was_measured() -> None:
             ]
             shown = [f"{m:.1f}" for m in means]
             assert (shown[0] if k == 0 else ", ".join(shown)) in text
-    for line in (ROOT / "results/sherd-evorl.jsonl").read_text().splitlines():
-        cell = json.loads(line)
-        if cell["kind"] is None:
-            names = ("perfect", "absolute", "neighbor")
-            assert " / ".join(f"{cell[n]:.1f}" for n in names) in text
+    names = ("perfect", "absolute", "neighbor")
+    sides = ("perfect", "absolute", "horizontal", "vertical")
+    for file in ("sherd-evorl", "erl-mpp"):
+        lines = (ROOT / f"results/{file}.jsonl").read_text().splitlines()
+        cells = [c for c in map(json.loads, lines) if c["kind"] is None]
+        assert len(cells) == 10
+        for cell in cells:
+            shown = [" / ".join(f"{cell[n]:.1f}" for n in some) for some in (names, sides)]
+            assert any(f"| {figures} |" in text for figures in shown), cell
