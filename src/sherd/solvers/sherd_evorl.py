@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from ..perception.mppn.weights import Model
 
 
+MORE = 0.03
+"""By how much more right the evaluator must think a board, to have it taken; chosen on validation
+puzzles (docs/agent.md)."""
+
+
 class SherdEvoRl(Sherd):
     """What the default system found, and the actor's actions on its best boards.
 
     `sherd.agent.touch` does the latter. A board of higher evidence is taken only if the evaluator,
-    too, thinks that it is more right: evidence alone prefers wrong boards as often as true ones
-    there (docs/agent.md).
+    too, thinks that it is clearly more right: evidence alone prefers wrong boards as often as true
+    ones there (docs/agent.md).
     """
 
     name: ClassVar[str] = "sherd-evorl"
@@ -69,7 +74,7 @@ class SherdEvoRl(Sherd):
 def more_right(
     networks: Networks, evidence: Evidence, puzzle: Puzzle, before: np.ndarray, after: np.ndarray
 ) -> bool:
-    """Whether the evaluator thinks that more pieces and pairs are right in ``after``."""
+    """Whether the evaluator thinks that many more pieces and pairs are right in ``after``."""
     import torch
 
     from ..agent.critic import evaluate
@@ -80,4 +85,4 @@ def more_right(
     boards = torch.stack([_flat(board, start, puzzle.n) for board in (before, after)])
     which = torch.zeros(2, dtype=torch.long)
     old, new = evaluate(networks.evaluator, puzzles, boards, which, value=0.0).tolist()
-    return bool(new > old)
+    return bool(new > old + MORE)
