@@ -14,12 +14,11 @@ from sherd.agent import touch
 from sherd.agent.actor import Actor
 from sherd.agent.config import AgentConfig
 from sherd.agent.touch import TouchParams, _flat, _values, touch_up
-from sherd.agent.weights import Networks, TrainedAgent, load_agent
+from sherd.agent.weights import Networks, TrainedAgent
 from sherd.perception.synthetic import synthetic_evidence
 from sherd.puzzle import EMPTY, Knowledge, Puzzle, identity_board
-from sherd.solvers import sherd_evorl
 from sherd.solvers.erl_mpp import ErlMpp, MppnDqn
-from sherd.solvers.sherd_evorl import SherdEvoRl, more_right
+from sherd.solvers.sherd_evorl import MORE, SherdEvoRl
 
 GRID = (4, 5)
 TRUTH = identity_board(GRID)
@@ -115,15 +114,14 @@ def test_it_is_the_default_system_and_more() -> None:
 
 
 def test_the_evaluator_tells_better_boards_from_worse_ones() -> None:
-    networks, seen = load_agent().networks, evidence()
-    worse = swapped((0, 19), (4, 12))
-    assert more_right(networks, seen, puzzle(), worse, TRUTH)
-    assert not more_right(networks, seen, puzzle(), TRUTH, worse)
-    assert not more_right(networks, seen, puzzle(), TRUTH, TRUTH)
+    solver, seen, worse = SherdEvoRl(), evidence(), swapped((0, 19), (4, 12))
+    assert solver.opinion(seen, puzzle(), worse, TRUTH) > MORE
+    assert solver.opinion(seen, puzzle(), TRUTH, worse) < -MORE
+    assert solver.opinion(seen, puzzle(), TRUTH, TRUTH) == 0.0
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-def test_higher_evidence_counts_only_if_the_evaluator_agrees(
+def test_higher_evidence_counts_only_if_the_evaluator_is_clear(
     agrees: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = pictures.astronaut()[:256, :256]
@@ -134,8 +132,9 @@ def test_higher_evidence_counts_only_if_the_evaluator_agrees(
         return boards[0][::-1].copy(), plain.score + 1.0
 
     monkeypatch.setattr(touch, "touch_up", upside_down)
-    monkeypatch.setattr(sherd_evorl, "more_right", lambda *_: agrees)
-    found = SherdEvoRl().solve(some, seed=0)
+    solver = SherdEvoRl()
+    monkeypatch.setattr(solver, "opinion", lambda *_: 1.01 * MORE if agrees else 0.99 * MORE)
+    found = solver.solve(some, seed=0)
     assert np.array_equal(found.board, plain.board[::-1] if agrees else plain.board)
 
 

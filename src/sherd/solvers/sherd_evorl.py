@@ -51,9 +51,8 @@ class SherdEvoRl(Sherd):
         import torch
 
         from ..agent.touch import TouchParams, touch_up
-        from .erl_mpp import _agent
 
-        networks, params = (self.agent or _agent()).networks, self.params or TouchParams()
+        actor, params = self._networks().actor, self.params or TouchParams()
         found = super()._solve(puzzle, stop, rng, record)
         evidence = found.evidence
         if evidence is None or evidence.complete or found.board.size > params.cells:
@@ -64,25 +63,36 @@ class SherdEvoRl(Sherd):
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         others = () if found.others is None else found.others
         boards = [found.board, *others]
-        board, score = touch_up(networks.actor, evidence, puzzle, boards, params, generator)
-        if score <= found.score or not more_right(networks, evidence, puzzle, found.board, board):
+        board, score = touch_up(actor, evidence, puzzle, boards, params, generator)
+        if score <= found.score or not self.takes(evidence, puzzle, found.board, board):
             return found
         record.board(board, score, 0)
         return Found(board, score, sureness(evidence, puzzle, board), evidence, found.others)
 
+    def takes(
+        self, evidence: Evidence, puzzle: Puzzle, before: np.ndarray, after: np.ndarray
+    ) -> bool:
+        """Whether ``after``, a board of higher evidence, is taken."""
+        return self.opinion(evidence, puzzle, before, after) > MORE
 
-def more_right(
-    networks: Networks, evidence: Evidence, puzzle: Puzzle, before: np.ndarray, after: np.ndarray
-) -> bool:
-    """Whether the evaluator thinks that many more pieces and pairs are right in ``after``."""
-    import torch
+    def opinion(
+        self, evidence: Evidence, puzzle: Puzzle, before: np.ndarray, after: np.ndarray
+    ) -> float:
+        """How much more right the evaluator thinks ``after``, pieces and pairs."""
+        import torch
 
-    from ..agent.critic import evaluate
-    from ..agent.rules import from_evidence
-    from ..agent.touch import _flat
+        from ..agent.critic import evaluate
+        from ..agent.rules import from_evidence
+        from ..agent.touch import _flat
 
-    puzzles, start = from_evidence(evidence, puzzle)
-    boards = torch.stack([_flat(board, start, puzzle.n) for board in (before, after)])
-    which = torch.zeros(2, dtype=torch.long)
-    old, new = evaluate(networks.evaluator, puzzles, boards, which, value=0.0).tolist()
-    return bool(new > old + MORE)
+        puzzles, start = from_evidence(evidence, puzzle)
+        boards = torch.stack([_flat(board, start, puzzle.n) for board in (before, after)])
+        which = torch.zeros(2, dtype=torch.long)
+        evaluator = self._networks().evaluator
+        old, new = evaluate(evaluator, puzzles, boards, which, value=0.0).tolist()
+        return float(new - old)
+
+    def _networks(self) -> Networks:
+        from .erl_mpp import _agent
+
+        return (self.agent or _agent()).networks
