@@ -62,7 +62,7 @@ class PdnGaParams:
     """What a score is multiplied by each time it occurs again in a population."""
     shift: float = 0.5
     """Share of crossovers whose rectangle lands elsewhere; not the paper's."""
-    noise: float = 0.2
+    noise: float = 0.05
     """What chance adds to a pair score, at most, when the first boards grow; not the paper's."""
 
     def __post_init__(self) -> None:
