@@ -38,8 +38,8 @@ LARGE = (
 """Sets of large puzzles and their grids of 28-px pieces."""
 LARGE_SYSTEMS = ("greedy", "tabu", "ga", "evolve", "sherd")
 LARGE_MOST = {"tabu": 500, "ga": 900}
-"""Most pieces that a system is asked to solve: the published comparisons end at 805, and beyond
-that these two would take most of a run's hours."""
+"""Most pieces that a system is asked to solve: beyond that these two would take most of a run's
+hours (tabu search needs minutes for 805 pieces)."""
 LARGE_GAPS = (0, 1, 2)
 ART = ("jpleg5", "art5")
 """What the tables of JPLEG-5 can be measured on."""
