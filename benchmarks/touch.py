@@ -52,19 +52,24 @@ def change(job: tuple[int, Item]) -> tuple[int, str, Change | None]:
     return seed, name, (*keen.seen, was, now)
 
 
+def numbers(text: str) -> list[int]:
+    """``0,1,2``."""
+    return [int(part) for part in text.split(",")]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder that holds art5/ [default: $SHERD_DATA]")
     parser.add_argument("--limit", type=int, default=40, help="first so many puzzles of each kind")
-    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--seeds", type=numbers, default="0,1,2")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
     try:
         items = list(art5_items(data_root(args.data), Selection(split="val", limit=args.limit)))
     except SherdError as error:
         sys.exit(f"error: {error}")
-    jobs = [(int(seed), item) for seed in args.seeds.split(",") for item in items]
+    jobs = [(seed, item) for seed in args.seeds for item in items]
     found: list[Change] = []
     print("seed  picture                evidence  evaluator  Neighbor")
     with get_context("spawn").Pool(args.jobs) as pool:
