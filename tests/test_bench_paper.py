@@ -218,6 +218,24 @@ def test_the_command_without_typer(
     assert paper_run.main([*words, "--seeds", "none"]) == 2
 
 
+def test_asking_how_long_a_fresh_run_takes_forgets_nothing(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    words = ["--systems", "greedy", "--tables", "large", "--seeds", "0", "--limit", "1",
+             "--data", str(pictures), "--log", str(log), "--jobs", "1"]  # fmt: skip
+    assert paper_run.main(words) == 0
+    capsys.readouterr()
+    before = log.read_bytes()
+    assert paper_run.main([*words, "--fresh", "--dry-run"]) == 0
+    whole = capsys.readouterr().out
+    assert "not timed yet" not in whole
+    assert log.read_bytes() == before
+    assert paper_run.main([*words, "--fresh", "--minutes", "0"]) == paper_run.NOT_FINISHED
+    assert "give the same command without --fresh" in capsys.readouterr().err
+    assert log.read_bytes() != before
+
+
 def record(system: str, grid: str, wall: float) -> dict[str, Any]:
     return {"system": system, "grid": grid, "pieces": 28, "seconds": 0.1, "wall": wall}
 

@@ -50,6 +50,8 @@ class Work:
     log: Log
     held: list[Record]
     left: list[Task]
+    fresh: bool = False
+    """Whether what the log holds of these puzzles is forgotten when the run begins."""
 
     @property
     def pace(self) -> Pace:
@@ -64,16 +66,17 @@ class Work:
 class TimeIsUp(Exception):
     """The time limit of a run has passed; what was solved is in the log."""
 
+    def __init__(self, left: str, *, fresh: bool) -> None:
+        again = "without --fresh" if fresh else "again"
+        super().__init__(f"not finished: {left}; give the same command {again}")
+
 
 def prepare(cells: list[PlannedCell], log: Log, *, fresh: bool = False, keep: bool = False) -> Work:
-    """See what the log has of the cells."""
+    """See what the log has of the cells; nothing is written."""
     tasks = {key_of(t.head()): t for cell in cells for t in cell.tasks}
     held = log.read()
-    if fresh:
-        held = [r for r in held if key_of(r) not in tasks]
-        log.replace(held)
-    done = reusable(set(tasks), held, keep=keep)
-    return Work(cells, log, held, [t for k, t in tasks.items() if k not in done])
+    done = {} if fresh else reusable(set(tasks), held, keep=keep)
+    return Work(cells, log, held, [t for k, t in tasks.items() if k not in done], fresh)
 
 
 def run(
@@ -89,14 +92,18 @@ def run(
     First one puzzle of every system and size that was never timed, then the longest first.
     """
     pace, left, begin = work.pace, work.counts(), time.monotonic()
-    total = len({key_of(t.head()) for cell in work.cells for t in cell.tasks})
+    keys = {key_of(t.head()) for cell in work.cells for t in cell.tasks}
+    total = len(keys)
+    if work.fresh:
+        work.log.replace([r for r in work.held if key_of(r) not in keys])
 
     def tell() -> None:
         count = left.total()
         spent = time.monotonic() - begin
         show(Progress(total - count, total, spent, pace.remaining(left, jobs)))
         if minutes is not None and count and spent > 60 * minutes:
-            raise TimeIsUp(f"{count} of {total} puzzles are left after {minutes:g} minutes")
+            left_over = f"{count} of {total} puzzles are left after {minutes:g} minutes"
+            raise TimeIsUp(left_over, fresh=work.fresh)
 
     def heard(record: Record) -> None:
         rows, cols = map(int, record["grid"].split("x"))
@@ -239,7 +246,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for path in save(made, a.save) if a.save else ():
             print(path, file=sys.stderr)
     except TimeIsUp as e:
-        print(f"not finished: {e}; give the same command again", file=sys.stderr)
+        print(e, file=sys.stderr)
         return NOT_FINISHED
     except SherdError as e:
         print(f"error: {' '.join(str(e).split())}", file=sys.stderr)

@@ -95,7 +95,7 @@ def bench_paper(
         with _display() as show:
             made = paper_run.run(work, jobs=jobs, keep=keep, minutes=minutes, show=show)
     except paper_run.TimeIsUp as e:
-        typer.echo(f"not finished: {e}; give the same command again", err=True)
+        typer.echo(str(e), err=True)
         raise typer.Exit(paper_run.NOT_FINISHED) from None
     written = paper_run.save(made, save) if save is not None else []
     if as_json:
