@@ -182,3 +182,13 @@ def truth_of(puzzle: Puzzle) -> list[list[int]]:
     """The right board."""
     assert puzzle.truth is not None
     return [[int(p) for p in row] for row in puzzle.truth]
+
+
+def noise(side: int = 24, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (side, side, 3), dtype=np.uint8)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process has started, where the system tells."""
+    told = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(k) for k in told.read_text().split()] if told.exists() else []
