@@ -13,6 +13,7 @@ from math import prod
 from pathlib import Path
 from statistics import mean
 
+from sherd.bench.paper import PUBLISHED
 from sherd.bench.plan import KINDS, SYSTEMS, TABLES, Place
 from sherd.bench.report import RENDER, Sheet, theirs
 from sherd.bench.summary import Summary, read_summaries
@@ -25,6 +26,15 @@ WHAT = {
     "large": "large puzzles",
 }  # fmt: skip
 """What a table is called in a list."""
+FAR = 10
+"""Points of Neighbor below a published figure that call for an explanation."""
+COMPARED = {
+    "jpleg5": ("perfect", "absolute", "horizontal", "vertical"),
+    "kinds": ("perfect", "absolute"),
+    "mit": ("perfect", "absolute", "neighbor"),
+    "large": ("perfect", "absolute", "neighbor"),
+}
+"""The figures by which tables compare systems (the ablation has parts of one)."""
 COUNT = {1: "one", 2: "two", 3: "three"}
 MARKS = ("<!-- results -->", "<!-- /results -->")
 
@@ -55,7 +65,7 @@ class Book:
     def origin(self) -> str:
         """Commits, seeds and machines of all cells."""
         cells = self.summaries()
-        commits = _words(f"`{c}`" for s in cells for c in s["commits"])
+        commits = _words(f"`{c[:7]}{c[-1] * c.endswith('+')}`" for s in cells for c in s["commits"])
         seeds = _words(str(x) for s in cells for x in s["seeds"])
         machines = "; ".join(sorted({m for s in cells for m in s["machines"]}))
         return f"commits {commits}; seeds {seeds}; {machines}"
@@ -138,11 +148,13 @@ class Book:
     def limits_say(self) -> str:
         """Whose fault wrong boards are."""
         cells = [s for s in self.summaries() if s["system"] == OURS]
-        worst = max(cells, key=lambda s: s["search_limited"])
+        search, sight = (
+            max(cells, key=lambda s: s[f"{whose}_limited"]) for whose in ("search", "perception")
+        )
         return (
-            f"Of `{OURS}`'s boards at most {worst['search_limited']:.1f} % in any cell are the "
-            f"search's fault ({worst['grid']}, {worst['gap']} px); up to "
-            f"{max(s['perception_limited'] for s in cells):.1f} % are perception's."
+            f"Of `{OURS}`'s boards at most {search['search_limited']:.1f} % in any cell are the "
+            f"search's fault ({_cell(search)}), at most {sight['perception_limited']:.1f} % "
+            f"perception's ({_cell(sight)})."
         )
 
     def difference(self) -> str:
@@ -177,6 +189,51 @@ class Book:
                 return "–"
             parts.append(f"{mean(gains):+.1f}")
         return " / ".join(parts)
+
+    def first_says(self) -> str:
+        """In how many figures the default system is first, and where it is not."""
+        total, behind = 0, []
+        for name, metrics in COMPARED.items():
+            sheet = self.sheets[name]
+            for place in sheet.places:
+                cells = [c for s in sheet.systems if (c := sheet.cell(place, s))["cannot"] is None]
+                published = theirs(place, PUBLISHED) if name == "large" else None
+                for metric in metrics:
+                    shown = {c["system"]: round(c[metric]["mean"], 1) for c in cells}
+                    if published is not None:
+                        shown["lp (published)"] = getattr(published, metric)
+                    total += 1
+                    best = max(shown, key=shown.__getitem__)
+                    if shown[best] > shown[OURS]:
+                        what = f"{metric.capitalize()} at {place.n} pieces, {place.gap} px"
+                        behind.append(f"{what} ({shown[OURS]:.1f}; `{best}` {shown[best]:.1f})")
+        but = f"; the others: {', '.join(behind)}" if behind else ""
+        return (
+            f"`{OURS}` is first, or level with the first, in {total - len(behind)} of the {total} "
+            f"figures that the tables compare systems by{but}."
+        )
+
+    def shortfall(self) -> str:
+        """Systems whose Neighbor on photos is far below the paper's, by the closer reading."""
+        places = [p for p in self.sheets["mit"].places if p.erode == "between"]
+        found = []
+        for system in SYSTEMS:
+            less = []
+            for place in places:
+                cell, paper = self.cell("mit", place, system), theirs(place, system)
+                if cell["cannot"] is None and paper is not None and paper.neighbor is not None:
+                    gain = cell["neighbor"]["mean"] - paper.neighbor
+                    if gain < -FAR:
+                        grid = f"{place.grid[0]}x{place.grid[1]}"
+                        less.append(f"{gain:+.1f} ({grid}, {place.gap} px)")
+            if less:
+                found.append(f"`{system}` {', '.join(less)}")
+        if not found:
+            return f"No system is more than {FAR} points of Neighbor below its published figure."
+        return (
+            f"More than {FAR} points of Neighbor below the published figure, photos, gap between "
+            f"neighbours: {'; '.join(found)}."
+        )
 
     def headline(self) -> str:
         """The table of the README."""
@@ -215,7 +272,7 @@ class Book:
             cells = [sheet.cell(p, OURS) for p in sheet.places if p.grid == grid]
             seconds = mean(c["cpu_seconds"]["mean"] for c in cells)
             rows.append(
-                f"| {grid[0] * grid[1]} ({cells[0]['n']} puzzles) | "
+                f"| {grid[0] * grid[1]} ({cells[0]['n']} puzzle{'s'[: cells[0]['n'] > 1]}) | "
                 f"{' | '.join(_three(c) for c in cells)} | {seconds:.0f} |"
             )
         return "\n".join(rows)
@@ -224,6 +281,12 @@ class Book:
 def search() -> str:
     """The closing lines of the search benchmark."""
     return "\n".join((ROOT / "results" / "search.txt").read_text().splitlines()[-3:])
+
+
+def _cell(s: Summary) -> str:
+    side = " off each side" if s["erode"] == "side" else ""
+    puzzles = f"{s['n']} puzzle{'s'[: s['n'] > 1]}"
+    return f"{puzzles} of {s['grid']} pieces of {s['pieces']} px, {s['gap']} px{side}"
 
 
 def _words(names: Iterable[str]) -> str:
@@ -258,6 +321,7 @@ def pages(folder: Path, root: Path = ROOT) -> dict[Path, str]:
         "art_says": book.art_says,
         "kinds_say": book.kinds_say, "ablation_says": book.ablation_says,
         "limits_say": book.limits_say, "difference": book.difference,
+        "shortfall": book.shortfall, "first_says": book.first_says,
         "headline": book.headline, "large_headline": book.large_headline, "search": search,
         "dagger": lambda: "" if book.art == "jpleg5" else (
             "† art5, not JPLEG-5: its geometry and its three kinds, other pictures."),
