@@ -342,6 +342,25 @@ def test_pages_are_made_of_the_results(site: Path, monkeypatch: pytest.MonkeyPat
     assert call(render, monkeypatch, *words, "--check") == 1
 
 
+def test_the_page_says_who_is_behind(site: Path) -> None:
+    book = script("render_results").Book
+    assert "in 31 of the 31 figures that the tables compare" in book(site / "paper").first_says()
+    file = site / "paper" / "large.jsonl"
+    lines = read_summaries(file)
+    lost = next(s for s in lines if (s["system"], s["gap"]) == ("sherd", 1))
+    lost["perfect"]["mean"] = 9.0
+    file.write_text("".join(json.dumps(s) + "\n" for s in lines))
+    changed = book(site / "paper")
+    ahead = (
+        "in 30 of the 31 figures that the tables compare systems by; the others: Perfect at 6 pi"
+    )
+    assert ahead in changed.first_says()
+    assert "1 px (9.0; `evolve` 10.0)." in changed.first_says()
+    assert (
+        "neighbours: `greedy` -67.4 (7x10, 2 px), -40.4 (7x10, 4 px); `tabu`" in changed.shortfall()
+    )
+
+
 def test_a_missing_cell_fails_the_pages(
     site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
