@@ -180,15 +180,18 @@ class Book:
         metrics = ("perfect", "absolute") + (("neighbor",) if table == "mit" else ())
         parts = []
         for metric in metrics:
-            gains = []
-            for place in places:
-                cell, paper = self.cell(table, place, system), theirs(place, system)
-                if cell["cannot"] is None and paper is not None:
-                    gains.append(cell[metric]["mean"] - getattr(paper, metric))
-            if not gains:
+            gains = [self._gain(table, place, system, metric) for place in places]
+            known = [g for g in gains if g is not None]
+            if not known:
                 return "–"
-            parts.append(f"{mean(gains):+.1f}")
+            parts.append(f"{mean(known):+.1f}")
         return " / ".join(parts)
+
+    def _gain(self, table: str, place: Place, system: str, metric: str) -> float | None:
+        """Ours less the paper's figure, None if one of them is missing."""
+        cell, paper = self.cell(table, place, system), theirs(place, system)
+        figure = None if paper is None else getattr(paper, metric)
+        return None if cell["cannot"] or figure is None else cell[metric]["mean"] - figure
 
     def first_says(self) -> str:
         """In how many figures the default system is first, and where it is not."""
@@ -214,18 +217,16 @@ class Book:
         )
 
     def shortfall(self) -> str:
-        """Systems whose Neighbor on photos is far below the paper's, by the closer reading."""
+        """Systems whose Neighbor on photos is far below the paper's, the gap between neighbours."""
         places = [p for p in self.sheets["mit"].places if p.erode == "between"]
         found = []
         for system in SYSTEMS:
-            less = []
-            for place in places:
-                cell, paper = self.cell("mit", place, system), theirs(place, system)
-                if cell["cannot"] is None and paper is not None and paper.neighbor is not None:
-                    gain = cell["neighbor"]["mean"] - paper.neighbor
-                    if gain < -FAR:
-                        grid = f"{place.grid[0]}x{place.grid[1]}"
-                        less.append(f"{gain:+.1f} ({grid}, {place.gap} px)")
+            gains = ((p, self._gain("mit", p, system, "neighbor")) for p in places)
+            less = [
+                f"{gain:+.1f} ({p.grid[0]}x{p.grid[1]}, {p.gap} px)"
+                for p, gain in gains
+                if gain is not None and gain < -FAR
+            ]
             if less:
                 found.append(f"`{system}` {', '.join(less)}")
         if not found:
