@@ -324,6 +324,7 @@ def pages(folder: Path, root: Path = ROOT) -> dict[Path, str]:
         "limits_say": book.limits_say, "difference": book.difference,
         "shortfall": book.shortfall, "first_says": book.first_says,
         "headline": book.headline, "large_headline": book.large_headline, "search": search,
+        "measured_on": lambda: "" if book.art == "jpleg5" else "Measured on art5, see above. ",
         "dagger": lambda: "" if book.art == "jpleg5" else (
             "† art5, not JPLEG-5: its geometry and its three kinds, other pictures."),
     }  # fmt: skip
