@@ -65,7 +65,7 @@ class Book:
     def origin(self) -> str:
         """Commits, seeds and machines of all cells."""
         cells = self.summaries()
-        commits = _words(f"`{c[:7]}{c[-1] * c.endswith('+')}`" for s in cells for c in s["commits"])
+        commits = _words(f"`{_commit(c)}`" for s in cells for c in s["commits"])
         seeds = _words(str(x) for s in cells for x in s["seeds"])
         machines = "; ".join(sorted({m for s in cells for m in s["machines"]}))
         return f"commits {commits}; seeds {seeds}; {machines}"
@@ -177,9 +177,8 @@ class Book:
         return "\n".join(rows)
 
     def _less(self, table: str, places: list[Place], system: str) -> str:
-        metrics = ("perfect", "absolute") + (("neighbor",) if table == "mit" else ())
         parts = []
-        for metric in metrics:
+        for metric in COMPARED[table]:
             gains = [self._gain(table, place, system, metric) for place in places]
             known = [g for g in gains if g is not None]
             if not known:
@@ -273,7 +272,7 @@ class Book:
             cells = [sheet.cell(p, OURS) for p in sheet.places if p.grid == grid]
             seconds = mean(c["cpu_seconds"]["mean"] for c in cells)
             rows.append(
-                f"| {grid[0] * grid[1]} ({cells[0]['n']} puzzle{'s'[: cells[0]['n'] > 1]}) | "
+                f"| {grid[0] * grid[1]} ({_puzzle_count(cells[0]['n'])}) | "
                 f"{' | '.join(_three(c) for c in cells)} | {seconds:.0f} |"
             )
         return "\n".join(rows)
@@ -286,8 +285,17 @@ def search() -> str:
 
 def _cell(s: Summary) -> str:
     side = " off each side" if s["erode"] == "side" else ""
-    puzzles = f"{s['n']} puzzle{'s'[: s['n'] > 1]}"
+    puzzles = _puzzle_count(s["n"])
     return f"{puzzles} of {s['grid']} pieces of {s['pieces']} px, {s['gap']} px{side}"
+
+
+def _puzzle_count(n: int) -> str:
+    return "1 puzzle" if n == 1 else f"{n} puzzles"
+
+
+def _commit(name: str) -> str:
+    """Seven digits, and ``+`` if the tree had changes."""
+    return name[:7] + ("+" if name.endswith("+") else "")
 
 
 def _words(names: Iterable[str]) -> str:

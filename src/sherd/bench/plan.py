@@ -39,7 +39,8 @@ LARGE = (
 LARGE_SYSTEMS = ("greedy", "ga", "evolve", "sherd")
 """Without tabu search, which takes more than a minute for 432 pieces and minutes for 805."""
 LARGE_MOST = {"ga": 500}
-"""Most pieces that a system is asked to solve: beyond that it would take most of a run's hours."""
+"""Most pieces that a system is asked to solve: the genetic algorithm takes half a minute and more
+for 540 pieces, a minute and more for 805."""
 LARGE_GAPS = (0, 1, 2)
 ART = ("jpleg5", "art5")
 """What the tables of JPLEG-5 can be measured on."""
