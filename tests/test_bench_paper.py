@@ -191,6 +191,10 @@ def test_the_plan_of_a_quick_run(pictures: Path, monkeypatch: pytest.MonkeyPatch
     cells = plan.plan(Request(systems=("greedy", "ga"), quick=True, seeds=(3, 4)), pictures)
     assert {c.place.n for c in cells} == {25, 6}  # 7x10 has too many pieces now
     assert {t.seed for c in cells for t in c.tasks} == {3}
+    assert max(len(c.tasks) for c in cells if c.place.n == 6) > 1
+    monkeypatch.setattr(plan, "QUICK_SOME", 5)  # one puzzle is enough, of each kind
+    cells = plan.plan(Request(systems=("greedy",), quick=True), pictures)
+    assert {len(c.tasks) for c in cells if c.place.n == 6} == {1}
     whole, *_ = plan.plan(Request(systems=("greedy",)), pictures)
     assert len(whole.tasks) == 3 * 2 * 3
 

@@ -42,13 +42,14 @@ LARGE_MOST = {"ga": 500}
 """Most pieces that a system is asked to solve: the genetic algorithm takes half a minute and more
 for 540 pieces, a minute and more for 805."""
 LARGE_GAPS = (0, 1, 2)
+MANY = 150
+"""More pieces than this: the first shuffle only, to keep the run within hours."""
 ART = ("jpleg5", "art5")
 """What the tables of JPLEG-5 can be measured on."""
 QUICK = 5
 """Puzzles of a cell in a quick run (of each kind)."""
-MANY = 100
-"""More pieces than this: the first shuffle only, and one puzzle of a cell in a quick run. Systems
-that take half a minute a puzzle would make days of the one and an hour of the other."""
+QUICK_SOME = 100
+"""More pieces than this: one puzzle of a cell in a quick run; some systems take a minute for it."""
 QUICK_MANY = 500
 """More pieces than this are left out of a quick run."""
 
@@ -224,7 +225,8 @@ def plan(request: Request, data: Path | None = None) -> list[PlannedCell]:
         for place in table.places(art) if systems else ():
             if request.quick and place.n > QUICK_MANY:
                 continue
-            few, shuffles = (QUICK, seeds) if place.n <= MANY else (1, seeds[:1])
+            few = QUICK if place.n <= QUICK_SOME else 1
+            shuffles = seeds if place.n <= MANY else seeds[:1]
             items = place.items(root, request.limit or (few if request.quick else None))
             for system in systems:
                 why = table.cannot(system, place)

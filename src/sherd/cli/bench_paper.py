@@ -36,7 +36,7 @@ def bench_paper(
         str | None, typer.Option(help="Names, by commas. [default: all of a table]")
     ] = None,
     seeds: Annotated[
-        str, typer.Option(help="Shuffles, by commas; the first beyond 100 pieces.")
+        str, typer.Option(help="Shuffles, by commas; the first beyond 150 pieces.")
     ] = "0,1,2",
     limit: Annotated[
         int | None, typer.Option(help="First so many puzzles of a cell (of each kind).")
