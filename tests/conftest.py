@@ -10,6 +10,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for name in ("OMP_NUM_THREADS", "SHERD_THREADS"):
         os.environ.setdefault(name, "1")
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +28,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("sherd")
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """torch does everything in one thread: sums in one order, repeatable bit for bit."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -42,16 +42,10 @@ from sherd.agent.state import CELL, GLOBAL, observe
 from sherd.perception.synthetic import synthetic_evidence
 from test_agent_rules import random_boards, random_puzzles
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CONFIG = AgentConfig(width=16, heads=2, critic=8)
 SMALL = EvolutionParams(population=24, generations=4, length=3, parents=8, history=4, draws=24)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def wild(seed: int = 0, **sizes: int) -> Actor:

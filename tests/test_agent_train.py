@@ -27,8 +27,10 @@ from sherd.train.agent_data import Group, border_evidence, both_ways, load_group
 from sherd.train.agent_ppo import returns
 from sherd.train.agent_recipe import AgentRecipe, read_recipe
 from sherd.train.loop import Clock
-from test_agent_policy import _one_thread, synthetic  # noqa: F401  (fixture)
+from test_agent_policy import synthetic
 from test_agent_rules import random_boards, random_puzzles
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 CPU = torch.device("cpu")
 RECIPE = AgentRecipe(

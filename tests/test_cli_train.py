@@ -20,7 +20,9 @@ from sherd.perception.mppn.weights import load_model
 from sherd.train.evaluate import CELLS
 from sherd.train.perception import main
 from test_mppn import TINY
-from test_train_perception import _one_thread, data  # noqa: F401  (fixtures)
+from test_train_perception import data  # noqa: F401  (fixture)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 Train = Callable[..., tuple[int, str, str]]
 

@@ -37,16 +37,10 @@ from sherd.perception.restore import recover, restore
 from sherd.puzzle import EMPTY, Puzzle
 from test_mppn import TINY, tiny_net
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = DecoderConfig(quarter=12, half=8, full=8, blend=(8, 8, 12, 16))
 SHA = "0" * 64
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def tiny_restorer(seed: int = 0) -> Restorer:

@@ -35,6 +35,8 @@ from sherd.train.deepzzle import CELLS, DeepzzleRecipe, TrainDeepzzle, positions
 from sherd.train.loop import Clock
 from sherd.train.rivals import read_recipe, train
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CPU = torch.device("cpu")
 TINY = DeepzzleConfig(side=32, widths=(4, 4, 6, 6, 8), dense=16, factor=6)
 RECIPE = DeepzzleRecipe(
@@ -42,14 +44,6 @@ RECIPE = DeepzzleRecipe(
     parts=2, val_images=1, log_every=1, workers=1, lr=3e-3, reserve_s=0.0,
     augment=Augment(full=1.0, turn=0.0, colour=0.0, noise=0.0, blur=0.0),
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

@@ -25,15 +25,9 @@ from sherd.solvers.inpaint_gan import InpaintGan as Solver
 from sherd.train.gaps import cut_boards
 from sherd.train.inpaint_gan import InpaintRecipe, Pairs, true_pairs, true_strips, wrong_seconds
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TINY = InpaintConfig(generator=4, discriminator=4, hidden=8)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def tiny(seed: int = 0) -> InpaintGan:

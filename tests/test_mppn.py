@@ -17,18 +17,12 @@ from sherd.perception.mppn.weights import Model
 from sherd.perception.neural import PairScores, encode, perceive
 from sherd.puzzle import EMPTY, Puzzle
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TINY = NetConfig(
     stem=8, fine=12, width=32, head_dim=16, pairs_fine=1, pairs_deep=1, gap_dim=16, edge=24,
     embed=8, pair=24, pair_blocks=1, seam=16, corner=8, context=32, context_layers=1,
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def tiny_net(seed: int = 0) -> MPPN:

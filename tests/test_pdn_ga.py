@@ -21,17 +21,11 @@ from sherd.solvers.pdn_ga_kernels import breed, cross, mutate
 from sherd.train.losses import Grid
 from sherd.train.pdn_ga import pair_loss, right_quads, wrong_quads
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TINY = PdnConfig((4, 4, 4), (4, 4, 4), strip=4, seam=4, link=4, hidden=8)
 FAST = PdnGaParams(population=16, offspring=32, pair_generations=3, puzzlet_generations=3)
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def tiny(seed: int = 0) -> Pdn:

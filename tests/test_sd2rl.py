@@ -35,6 +35,8 @@ from sherd.train.losses import Grid
 from sherd.train.sd2rl import Sd2rlRecipe, TrainSdn, main, pair_loss, run_training
 from sherd.train.trainee import CELLS
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CPU = torch.device("cpu")
 TINY = SdnConfig(
     side=32, stem=4, widths=(4, 4, 4, 6, 6, 8, 8), expand=2, head=16, embed=8, hidden=8
@@ -75,14 +77,6 @@ log_every = 1
 reserve_s = 0.0
 workers = 1
 """
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

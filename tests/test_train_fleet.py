@@ -18,7 +18,9 @@ from sherd.errors import SherdError
 from sherd.perception.mppn.weights import load_model
 from sherd.train import perception
 from sherd.train.fleet import Fleet, is_main
-from test_train_perception import CPU, RECIPE, _one_thread, _two_cells, data, run  # noqa: F401
+from test_train_perception import CPU, RECIPE, _two_cells, data, run  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 WORKER = Path(__file__).with_name("fleet_worker.py")
 NAMES = ("WORLD_SIZE", "RANK", "LOCAL_RANK")

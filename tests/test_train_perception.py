@@ -25,6 +25,8 @@ from sherd.train.perception import main, train
 from sherd.train.perception_recipe import MIX, Recipe, read_recipe
 from test_mppn import TINY
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CPU = torch.device("cpu")
 SMALL = Entry(1.0, (3, 3), (4, 4), (24,), (0,), art=0.5)
 RECIPE = Recipe(
@@ -32,14 +34,6 @@ RECIPE = Recipe(
     log_every=1, workers=1, lr=3e-3, reserve_s=0.0,
     augment=Augment(full=1.0, turn=0.0, colour=0.0, noise=0.0, blur=0.0),
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def picture(seed: int, size: tuple[int, int] = (120, 150)) -> np.ndarray:

@@ -34,6 +34,8 @@ from test_decoder import SMALL, tiny_restorer
 from test_mppn import tiny_net
 from test_train_perception import data, picture  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CPU = torch.device("cpu")
 JUDGE = DiscriminatorConfig(
     pitch=32, stem=8, widths=(8, 8, 8, 8, 8, 8, 8), head=16, hidden=(8, 8), group=8
@@ -44,14 +46,6 @@ RECIPE = Recipe(
     reserve_s=0.0, adversarial_from=0.0, decay=0.9,
     augment=Augment(full=1.0, turn=0.0, colour=0.0, noise=0.0, blur=0.0),
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)
