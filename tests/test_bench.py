@@ -253,7 +253,28 @@ def test_a_spoilt_log_is_refused_not_repaired(tmp_path: Path) -> None:
     assert log.path.read_text().startswith("not a record")
     log.path.write_text(text[:-5])
     assert [r["id"] for r in log.read()] == ["1"]
+    assert log.path.read_text() == text[:-5]  # who reads changes nothing
+    log.ready()
     assert log.path.read_text() == text.splitlines(keepends=True)[0]
+
+
+def test_a_log_that_cannot_be_started_over_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(tmp_path / "log.jsonl")
+    log.append(record())
+    before = log.path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", full)
+        with pytest.raises(SherdError, match="cannot be written: No space left"):
+            log.replace([])
+    assert log.path.read_bytes() == before
+    log.replace([record(id="2")])
+    assert [r["id"] for r in log.read()] == ["2"]
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,8 @@ def test_lines_of_another_version_are_reused_only_if_told(
         (("--systems", "greedy", "--tables", "ablation"), "none of them is in these tables"),
         (("--art", "jpleg5", "--systems", "greedy"), "test_img_12gap_55.npy: no such file"),
         (("--limit", 0), "limit: 0"),
+        (("--systems", "greedy", "--jobs", 0), "jobs: 0; must be at least 1"),
+        (("--systems", "greedy", "--jobs", 0, "--dry-run"), "jobs: 0; must be at least 1"),
     ],
 )
 def test_bad_requests_are_one_line(
@@ -223,6 +225,8 @@ def test_asking_how_long_a_fresh_run_takes_forgets_nothing(
              "--data", str(pictures), "--log", str(log), "--jobs", "1"]  # fmt: skip
     assert paper_run.main(words) == 0
     capsys.readouterr()
+    with log.open("ab") as f:
+        f.write(b'{"protocol": "m')  # killed while writing; or another run is writing just now
     before = log.read_bytes()
     assert paper_run.main([*words, "--fresh", "--dry-run"]) == 0
     whole = capsys.readouterr().out

@@ -19,8 +19,8 @@ from sherd.data.images import (
     list_images,
     list_pictures,
     natural_key,
-    read_fragment,
     read_image,
+    split_alpha,
     write_png,
 )
 from sherd.data.jpleg import EDITIONS, jpleg_items
@@ -90,6 +90,17 @@ def test_exif_orientation_is_applied(tmp_path: Path) -> None:
 def test_names_sort_as_people_count() -> None:
     names = ["10.png", "2.png", "a10b.png", "a9b.png", "1.png"]
     assert sorted(names, key=natural_key) == ["1.png", "2.png", "10.png", "a9b.png", "a10b.png"]
+    names = ["9" * 5000, "1" + "0" * 5000, "010", "x²", "x1", "9"]
+    assert sorted(names, key=natural_key) == ["9", "010", "9" * 5000, names[1], "x1", "x²"]
+
+
+@pytest.mark.parametrize("suffix", [".png", ".webp"])
+def test_broken_orientation_is_one_sentence(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    Image.fromarray(picture(6, 10)).save(path, exif=b"Exif\0\0nonsense")
+    for read in (Picture(path).dimensions, Picture(path).read):
+        with pytest.raises(SherdError, match="damaged"):
+            read()
 
 
 def test_a_folder_lists_its_images_only(tmp_path: Path) -> None:
@@ -103,11 +114,11 @@ def test_alpha_is_the_mask(tmp_path: Path) -> None:
     image, mask = picture(6, 8), np.zeros((6, 8), dtype=bool)
     mask[1:5, 2:7] = True
     write_png(tmp_path / "a.png", image, mask)
-    got, got_mask = read_fragment(tmp_path / "a.png")
+    got, got_mask = split_alpha(Picture(tmp_path / "a.png").open(), "a.png")
     assert (got_mask == mask).all()
     assert (got[mask] == image[mask]).all()
     write_png(tmp_path / "b.png", image, np.ones_like(mask))
-    assert read_fragment(tmp_path / "b.png")[1] is None
+    assert split_alpha(Picture(tmp_path / "b.png").open(), "b.png")[1] is None
 
 
 def pack(path: Path, members: dict[str, np.ndarray]) -> Path:

@@ -58,6 +58,24 @@ def test_all_kinds_of_images_are_read(tmp_path: Path) -> None:
     assert (puzzle.pieces[6] == rgb).all()
 
 
+@pytest.mark.parametrize(("kind", "white"), [(np.int32, 65535), (np.float32, 255), (float, 1)])
+def test_dark_pieces_of_deep_scans_stay_dark(tmp_path: Path, kind: type, white: int) -> None:
+    levels = [white, 0.6 * white, 0.003 * white]
+    arrays = [np.full((8, 8), level).astype(kind) for level in levels]
+    wanted = [round(255 * float(a.max()) / white) for a in arrays]
+    assert [int(p.max()) for p in load_images(arrays).images] == wanted
+    if kind is not float:
+        for k, a in enumerate(arrays):
+            save(tmp_path / f"{k}.tif", a)
+        assert [int(p.max()) for p in read_puzzle(tmp_path).pieces] == wanted
+
+
+@pytest.mark.parametrize("array", [np.full((8, 8), np.nan), np.full((8, 8), "x")])
+def test_what_is_no_number_is_no_picture(array: np.ndarray) -> None:
+    with pytest.raises(SherdError, match="expected finite numbers"):
+        load_images([array])
+
+
 @given(
     st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2)), min_size=3, max_size=9),
     st.sampled_from(["scale", "crop", "pad"]),
@@ -163,8 +181,14 @@ def test_links_broken_zips_and_missing_ones(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "link.zip", "w") as archive:
         archive.writestr(LINK, "/etc/passwd")
     (tmp_path / "text.zip").write_text("no zip")
+    noise = np.random.default_rng(0).bytes(4000)
+    whole = zip_of(tmp_path / "lzma.zip", {"a.png": noise}, compression=zipfile.ZIP_LZMA)
+    half = bytearray(whole.read_bytes())
+    half[60:3000] = bytes(2940)
+    whole.write_bytes(half)
     for name, message in (
         ("link.zip", "is a link"), ("text.zip", "no zip file"), ("none.zip", "no such file"),
+        ("lzma.zip", "no zip file"),
     ):  # fmt: skip
         with pytest.raises(SherdError, match=message):
             read_zip(tmp_path / name)

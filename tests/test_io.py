@@ -121,6 +121,13 @@ def test_a_malformed_puzzle_json_is_named(
     assert "\n" not in str(error.value)
 
 
+def test_an_empty_puzzle_json_is_none(tmp_path: Path, small: Puzzle) -> None:
+    write_puzzle(tmp_path / "p", small)
+    (tmp_path / "p" / PUZZLE_JSON).write_text("{}")
+    with pytest.raises(SherdError, match="format is None"):
+        read_puzzle(tmp_path / "p")
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"format": 1', "\xff", "[" * 100_000])
 def test_a_puzzle_json_that_is_no_object(tmp_path: Path, small: Puzzle, text: str) -> None:
     write_puzzle(tmp_path / "p", small)

@@ -310,6 +310,15 @@ def test_it_is_the_same_in_any_order_and_as_json(
     assert Knowledge.from_entries(entries, names) == puzzle.knowledge
 
 
+def test_a_cell_in_which_a_piece_is_not_may_lie_outside() -> None:
+    known = Knowledge(pins={0: (1, 1)}, not_in=frozenset({(0, (5, 0))}))
+    known.check(2, (2, 2))
+    with pytest.raises(SherdError, match=r"forbid: cell \(0, -1\)"):
+        Knowledge(not_in=frozenset({(0, (0, -1))})).check(2, (2, 2))
+    with pytest.raises(SherdError, match=r"pin: cell \(2, 0\) is outside the 2x2 grid"):
+        Knowledge(pins={0: (2, 0)}).check(2, (2, 2))
+
+
 @pytest.mark.parametrize(
     ("entries", "message"),
     [

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from skimage import data
 
+import sherd
 from sherd.cli.main import run
 from sherd.data.folder import read_puzzle
 from sherd.solvers import SYSTEMS
@@ -73,6 +74,7 @@ def test_the_example_of_puzzle_json_is_read(tmp_path: Path) -> None:
     assert (puzzle.n, puzzle.grid, puzzle.gap) == (3, (2, 2), 4)
     assert puzzle.pins == {2: (0, 0)}
     assert puzzle.blocked == {(1, 0)}
+    assert (sherd.solve(puzzle, system="evolve").board == puzzle.truth).all()  # as the page says
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

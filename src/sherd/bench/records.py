@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..errors import SherdError
 
@@ -36,7 +38,7 @@ class Log:
         self.path = path
 
     def read(self) -> list[Record]:
-        """All records. A last line that was cut off (a killed run) is removed from the file."""
+        """All records, without a last line that was cut off (a killed run)."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -55,26 +57,37 @@ class Log:
                     "choose another --out or remove the line"
                 ) from e
             records.append(record)
-        if len(whole) < len(data):
-            self._write(whole, "wb")
         return records
+
+    def ready(self) -> None:
+        """Make room for the next line: what was cut off goes. Raises now, not after the first
+        puzzle, if the file cannot be written."""
+        with self._writing(self.path, "a+b") as f:
+            f.seek(0)
+            f.truncate(f.read().rfind(b"\n") + 1)
 
     def append(self, record: Record) -> None:
         """Add one line."""
-        self._write(json.dumps(record).encode() + b"\n", "ab")
-
-    def ready(self) -> None:
-        """Raise now, not after the first puzzle, if the file cannot be written."""
-        self._write(b"", "ab")
+        with self._writing(self.path, "ab") as f:
+            f.write(_line(record))
 
     def replace(self, records: Iterable[Record]) -> None:
-        """Start the file over with ``records``."""
-        self._write(b"".join(json.dumps(r).encode() + b"\n" for r in records), "wb")
+        """Start the file over with ``records``; the old one goes when the new one is whole."""
+        part = self.path.with_name(self.path.name + ".part")
+        with self._writing(part, "wb") as f:
+            f.writelines(map(_line, records))
+            f.close()
+            os.replace(part, self.path)
 
-    def _write(self, data: bytes, mode: str) -> None:
+    @contextmanager
+    def _writing(self, path: Path, mode: str) -> Iterator[IO[bytes]]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open(mode) as f:
-                f.write(data)
+            with path.open(mode) as f:
+                yield f
         except OSError as e:
             raise SherdError(f"{self.path}: cannot be written: {e.strerror or e}") from e
+
+
+def _line(record: Record) -> bytes:
+    return json.dumps(record).encode() + b"\n"

@@ -59,7 +59,7 @@ def parse_pins(texts: Iterable[str], names: tuple[str, ...]) -> dict[int, Cell]:
 
 
 def _beside(text: str, names: tuple[str, ...]) -> Knowledge:
-    pair = _pair(text, names, ":/")
+    pair = _pair(text, names, ":/", "beside")
     if pair is None:
         raise SherdError(
             f"beside: {text!r}; expected LEFT:RIGHT or UPPER/LOWER such as 003.png:007.png"
@@ -73,7 +73,7 @@ def _forbid(text: str, names: tuple[str, ...]) -> Knowledge:
     if match:
         piece = _find(match[1], names, "forbid")
         return Knowledge(not_in=frozenset({(piece, (int(match[2]), int(match[3])))}))
-    pair = _pair(text, names, ":/,")
+    pair = _pair(text, names, ":/,", "forbid")
     if pair is None:
         raise SherdError(
             f"forbid: {text!r}; expected PIECE=ROW,COLUMN, LEFT:RIGHT, UPPER/LOWER or PIECE,PIECE"
@@ -108,7 +108,7 @@ def _rim(text: str, names: tuple[str, ...]) -> Knowledge:
 
 
 def _pair(
-    text: str, names: tuple[str, ...], signs: str
+    text: str, names: tuple[str, ...], signs: str, what: str
 ) -> tuple[str, frozenset[tuple[int, int]]] | None:
     """The sign between two pieces, and the pair; a sign may also be part of a name."""
     places = [k for k, c in enumerate(text) if c in signs]
@@ -117,7 +117,7 @@ def _pair(
         if a is not None and b is not None:
             return text[k], frozenset({(a, b)})
     if len(places) == 1:  # then this is what was meant, and a name is wrong
-        a, b = (_find(part.strip(), names, "beside") for part in re.split(f"[{signs}]", text))
+        a, b = (_find(part.strip(), names, what) for part in re.split(f"[{signs}]", text))
     return None
 
 

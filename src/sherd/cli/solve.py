@@ -63,7 +63,7 @@ def solve(
     out: Annotated[
         Path | None, typer.Option(help="Folder to write. [default: FOLDER-solved]")
     ] = None,
-    time: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    time: Annotated[float | None, typer.Option(help="Search for so many seconds at most.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same answer (without --time).")] = 0,
     animate: Annotated[bool, typer.Option("--animate", help="Also write reassembly.gif.")] = False,
     restore: Annotated[

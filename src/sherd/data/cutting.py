@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -91,20 +92,45 @@ class Cut:
     """``(n, 2)`` top-left pixel (y, x) of every fragment in ``image``."""
 
 
-def to_rgb(image: Image.Image | np.ndarray) -> np.ndarray:
-    """Any picture as ``(height, width, 3) uint8``: grey, 16 bit, palette, CMYK, alpha on white."""
+WHITES = (1.0, 255.0, 65535.0)
+"""What white may be where numbers have 32 bits and more: the least that none exceeds."""
+
+
+def is_deep(image: Image.Image | np.ndarray) -> bool:
+    """Whether its type does not say what white is: whole numbers of 32 bits and more, floats."""
     if isinstance(image, np.ndarray):
-        return _array_to_rgb(image)
+        return image.dtype not in (np.bool_, np.uint8, np.uint16)
+    return image.mode in ("I", "F")
+
+
+def white_of(images: Iterable[Image.Image | np.ndarray]) -> float:
+    """What white is in deep pictures that belong together: a dark one does not say so itself."""
+    top = 0.0
+    for image in images:
+        a = np.asarray(image)
+        if a.dtype.kind not in "iuf" or not np.isfinite(a).all():
+            raise SherdError(f"image: of {a.dtype}, or with NaN; expected finite numbers")
+        top = max(top, float(a.max(initial=0)))
+    return next((w for w in WHITES if top <= w), WHITES[-1])
+
+
+def to_rgb(image: Image.Image | np.ndarray, white: float | None = None) -> np.ndarray:
+    """Any picture as ``(height, width, 3) uint8``: grey, 16 bit, palette, CMYK, alpha on white.
+
+    ``white`` is the level of white if the picture `is_deep`; by default, by its own brightest.
+    """
+    if isinstance(image, np.ndarray):
+        return _array_to_rgb(image, white)
     if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
-        return _array_to_rgb(np.asarray(image))
+        return _array_to_rgb(np.asarray(image), white)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         rgba = image.convert("RGBA")
-        white = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
-        image = Image.alpha_composite(white, rgba)
+        paper = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
+        image = Image.alpha_composite(paper, rgba)
     return np.array(image.convert("RGB"), dtype=np.uint8)
 
 
-def _array_to_rgb(a: np.ndarray) -> np.ndarray:
+def _array_to_rgb(a: np.ndarray, white: float | None) -> np.ndarray:
     if a.ndim == 2:
         a = a[..., None]
     if a.ndim != 3 or a.shape[2] not in (1, 2, 3, 4) or 0 in a.shape:
@@ -114,9 +140,8 @@ def _array_to_rgb(a: np.ndarray) -> np.ndarray:
     elif a.dtype == np.uint16:
         a = (a // 257).astype(np.uint8)
     elif a.dtype != np.uint8:
-        f = a.astype(np.float64)
-        top = 1.0 if f.max() <= 1.0 else (255.0 if f.max() <= 255.0 else 65535.0)
-        a = np.clip(np.rint(f * (255.0 / top)), 0, 255).astype(np.uint8)
+        top = white or white_of([a])
+        a = np.clip(np.rint(a.astype(np.float64) * (255.0 / top)), 0, 255).astype(np.uint8)
     if a.shape[2] in (2, 4):
         alpha = a[..., -1:].astype(np.float64) / 255.0
         a = np.rint(a[..., :-1] * alpha + 255.0 * (1.0 - alpha)).astype(np.uint8)

@@ -96,9 +96,9 @@ def read_fragments(
     names = None
     if files is not None and PUZZLE_JSON in files:
         about = parse_json(files.pop(PUZZLE_JSON), where)
+        names = _checked(about, where)
     elif files is None and where.is_file():
         about = read_json(where)
-    if about:
         names = _checked(about, where)
     if files is None:
         loaded = load_files(source, names, limits)

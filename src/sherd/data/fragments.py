@@ -20,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 from ..errors import SherdError
+from .cutting import is_deep, white_of
 from .images import Picture, decode, list_images, split_alpha
 from .zips import Limits, is_zip, read_zip
 
@@ -97,8 +98,11 @@ def _load(
     if len(names) > limits.files:
         raise SherdError(f"fragments: {len(names)} of them; at most {limits.files} are read")
     images, masks, total = [], [], 0
-    for name, image in zip(names, opened, strict=True):
+    deep: dict[int, Image.Image | np.ndarray] = {}
+    for k, (name, image) in enumerate(zip(names, opened, strict=True)):
         fragment, mask = split_alpha(image, where + name)
+        if is_deep(image):
+            deep[k] = image
         h, w = fragment.shape[:2]
         total += h * w
         if h * w > limits.pixels:
@@ -110,6 +114,9 @@ def _load(
             )
         images.append(fragment)
         masks.append(mask)
+    white = white_of(deep.values())
+    for k, image in deep.items():
+        images[k], masks[k] = split_alpha(image, where + names[k], white)
     return Loaded(tuple(names), images, masks)
 
 

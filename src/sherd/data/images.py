@@ -59,7 +59,10 @@ class Picture:
         """``(height, width)`` as the picture is seen, from its header where that is enough."""
         with self._stream() as stream:
             image = _identify(stream, self._what)
-            turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+            try:
+                turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+            except Exception as e:
+                raise _damaged(self._what) from e
             w, h = image.size
             return (w, h) if turned else (h, w)
 
@@ -93,18 +96,15 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
     return Picture(Path(path)).read()
 
 
-def read_fragment(path: str | os.PathLike[str]) -> tuple[np.ndarray, np.ndarray | None]:
-    """A fragment ``(H, W, 3) uint8`` and its mask ``(H, W) bool``, None where all is there.
+def split_alpha(
+    image: Image.Image | np.ndarray, what: str, white: float | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """``(H, W, 3) uint8`` and the mask that alpha makes, None where all is there.
 
-    A pixel belongs to the fragment where its alpha is at least half.
+    A pixel belongs to a fragment where its alpha is at least half. ``white`` as in `to_rgb`.
     """
-    return split_alpha(Picture(Path(path)).open(), str(path))
-
-
-def split_alpha(image: Image.Image | np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """``(H, W, 3) uint8`` and the mask that alpha makes, None where all is there."""
     if isinstance(image, np.ndarray):
-        rgb = to_rgb(image)
+        rgb = to_rgb(image, white)
         alpha = None
         if image.ndim == 3 and image.shape[2] in (2, 4):
             alpha = to_rgb(image[..., -1])[..., 0]
@@ -112,7 +112,7 @@ def split_alpha(image: Image.Image | np.ndarray, what: str) -> tuple[np.ndarray,
     alpha = None
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         alpha = np.asarray(image.convert("RGBA"))[..., 3]
-    return to_rgb(image), _mask(alpha, what)
+    return to_rgb(image, white), _mask(alpha, what)
 
 
 def _mask(alpha: np.ndarray | None, what: str) -> np.ndarray | None:
@@ -137,9 +137,11 @@ def write_png(
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key under which ``2.png`` comes before ``10.png``."""
-    parts = re.findall(r"\d+|\D+", name.lower())
-    key = [(0, int(p), p) if p.isdecimal() else (1, 0, p) for p in parts]
-    return (*key, (2, 0, name))  # the name itself decides between a.png and A.png
+    parts = re.findall(r"[0-9]+|[^0-9]+", name.lower())
+    digits = [p.lstrip("0") if p.isascii() and p.isdigit() else None for p in parts]
+    # of two numbers the longer is the larger: a name may have more digits than Python turns to one
+    key = [(1, 0, p) if d is None else (0, len(d), d) for p, d in zip(parts, digits, strict=True)]
+    return (*key, (2, 0, name))  # the name itself decides between a.png and A.png, 1 and 01
 
 
 def list_images(folder: str | os.PathLike[str]) -> list[Path]:
@@ -204,7 +206,11 @@ def decode(stream: BinaryIO, what: str) -> Image.Image:
             image.load()
             return ImageOps.exif_transpose(image)
     except Exception as e:
-        raise SherdError(f"{what}: is damaged or cut off; save or copy it again") from e
+        raise _damaged(what) from e
+
+
+def _damaged(what: str) -> SherdError:
+    return SherdError(f"{what}: is damaged or cut off; save or copy it again")
 
 
 def _why(e: OSError) -> str:

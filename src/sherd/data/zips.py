@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import stat
 import zipfile
@@ -63,7 +64,9 @@ def read_zip(
                 room -= len(found[name])
     except FileNotFoundError as e:
         raise SherdError(f"{path}: no such file") from e
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError) as e:
+    except (
+        zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, ValueError
+    ) as e:  # fmt: skip
         raise SherdError(f"{path}: is no zip file that can be read; pack it again") from e
     except RuntimeError as e:  # how zipfile says that a member is encrypted
         raise SherdError(f"{path}: is encrypted; pack it without a password") from e

@@ -170,11 +170,14 @@ class Knowledge:
                 raise SherdError(
                     f"knowledge: piece {piece} does not exist; pieces are 0 to {n - 1}"
                 )
-        for piece, cell in (*self.pins.items(), *self.not_in):
+        for cell in self.pins.values():
             far = grid is not None and not (cell[0] < grid[0] and cell[1] < grid[1])
-            if min(cell) < 0 or (far and piece in self.pins):
+            if min(cell) < 0 or far:
                 where = "" if grid is None else f" the {grid[0]}x{grid[1]} grid"
                 raise SherdError(f"pin: cell {cell} is outside{where}")
+        for _, cell in self.not_in:  # beyond the last row or column it says nothing new
+            if min(cell) < 0:
+                raise SherdError(f"forbid: cell {cell}; rows and columns are counted from 0")
 
     def broken(self, board: np.ndarray, n: int) -> list[str]:
         """What of it ``board (M, N)`` of ``n`` pieces does not honour, one line each."""
