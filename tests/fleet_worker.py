@@ -41,7 +41,7 @@ def gradients(fleet: Fleet) -> dict[str, Any]:
 def main(data: Path, out: Path, notes: Path) -> None:
     torch.set_num_threads(1)
     perception.CELLS = (replace(CELLS[0], grid=(3, 4), piece=24),)
-    perception.read_recipe = lambda path: RECIPE
+    perception.read_recipe = lambda cls, path: RECIPE
     fleet = Fleet.of_environment(CPU)
     note = gradients(fleet)
     # clocks differ: the main one's says two steps of four

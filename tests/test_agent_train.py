@@ -25,8 +25,9 @@ from sherd.perception.evidence import from_logits
 from sherd.train.agent import main, play, train, validate
 from sherd.train.agent_data import Group, border_evidence, both_ways, load_groups, save_groups
 from sherd.train.agent_ppo import returns
-from sherd.train.agent_recipe import AgentRecipe, read_recipe
+from sherd.train.agent_recipe import AgentRecipe
 from sherd.train.loop import Clock
+from sherd.train.recipe import read_recipe
 from test_agent_policy import synthetic
 from test_agent_rules import random_boards, random_puzzles
 
@@ -94,6 +95,15 @@ def test_metrics_say_what_happened(sets, tmp_path):
     assert wanted <= row.keys()
     assert row["swap-2"] + row["swap-3"] + row["swap-puzzlet"] == pytest.approx(1.0, abs=1e-3)
     assert row["kl"] >= 0
+
+
+@pytest.mark.parametrize(("dqn", "rates"), [(False, [3e-3, 1.65e-3]), (True, [7e-3, 7e-3])])
+def test_metrics_name_the_rate_that_was_used(sets, tmp_path, dqn, rates):
+    """The actor's, which falls; the DQN has the critic's, which does not."""
+    recipe = replace(RECIPE, lr=3e-3, critic_lr=7e-3, lr_floor=0.1)
+    run(sets, tmp_path, steps=2, total=2, recipe=recipe, dqn=dqn)
+    rows = [json.loads(r) for r in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [r["lr"] for r in rows if r["kind"] == "train"] == pytest.approx(rates)
 
 
 def test_the_critic_learns_what_is_right(sets, tmp_path):
@@ -265,7 +275,7 @@ def test_bad_recipes(tmp_path, text, message):
     path = tmp_path / "x.toml"
     path.write_text(text)
     with pytest.raises(SherdError, match=message):
-        read_recipe(path)
+        read_recipe(AgentRecipe, path)
 
 
 def test_another_network_cannot_be_resumed(sets, tmp_path):

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from sherd.cli import train as cli
+from sherd.cli import train_show
 from sherd.cli.main import run
 from sherd.perception.mppn.weights import load_model
 from sherd.train.evaluate import CELLS
@@ -138,7 +139,7 @@ def test_live_display(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_display_keeps_the_latest() -> None:
-    display = cli.TrainDisplay()
+    display = train_show.TrainDisplay()
     val = {"kind": "val", "cell": "photo-gap2", "base": 0.5}
     display.see({**val, "step": 10, "fused": 0.25})
     display.see({**val, "step": 20, "fused": 0.75})
@@ -174,7 +175,7 @@ def test_tensorboard_gets_every_figure(
     module = types.ModuleType("torch.utils.tensorboard")
     module.SummaryWriter = Writer  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    monkeypatch.setattr(cli, "_check_tensorboard", lambda: None)
+    monkeypatch.setattr(cli, "check_tensorboard", lambda: None)
     assert train("--out", "a", "--tensorboard")[0] == 0
     rows = [json.loads(r) for r in (tmp_path / "a" / "metrics.jsonl").read_text().splitlines()]
     last = next(r for r in reversed(rows) if r["kind"] == "train")
@@ -188,7 +189,7 @@ def test_tensorboard_gets_every_figure(
 
 def test_scalars_of_validation_while_it_trains() -> None:
     row = {"kind": "val", "step": 5, "cell": "photo-gap4", "fused": 0.5, "nll": 1.25, "ece": 0.03}
-    assert cli.scalars(row) == [
+    assert train_show.scalars(row) == [
         ("val/photo-gap4/fused", 0.5),
         ("val/photo-gap4/nll", 1.25),
         ("val/photo-gap4/ece", 0.03),

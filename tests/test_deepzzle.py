@@ -33,7 +33,8 @@ from sherd.solvers.deepzzle_graph import shortest_paths
 from sherd.train.data import Augment, Entry
 from sherd.train.deepzzle import CELLS, DeepzzleRecipe, TrainDeepzzle, positions
 from sherd.train.loop import Clock
-from sherd.train.rivals import read_recipe, train
+from sherd.train.recipe import read_recipe
+from sherd.train.rivals import train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -337,7 +338,7 @@ def test_bad_recipes(tmp_path):
     path = tmp_path / "x.toml"
     for text, message in (
         ("[net]\nside = 50", "multiple of 32"),
-        ("[net]\nwidths = 3", "expected tuple"),
+        ("[net]\nwidths = 3", r"expected \[int, \.\.\.\]"),
         ("parts = 0", "parts must be"),
         ("partz = 1", "unknown key 'partz'"),
     ):

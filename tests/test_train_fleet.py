@@ -137,7 +137,7 @@ def test_one_process_is_what_it_was(
 ) -> None:
     run(data, tmp_path / "a")
     monkeypatch.setitem(sys.modules, "accelerate", None)  # importing it would fail
-    monkeypatch.setattr(perception, "read_recipe", lambda path: RECIPE)
+    monkeypatch.setattr(perception, "read_recipe", lambda cls, path: RECIPE)
     launched(monkeypatch, 1, 0, 0)
     perception.run_training(data, tmp_path / "b", total_steps=3, device="cpu")
     a, b = ((tmp_path / name / "mppn.safetensors").read_bytes() for name in "ab")

@@ -22,7 +22,7 @@ from sherd.train.evaluate import CELLS, auc, calibrate, cut_cells, evaluate
 from sherd.train.loop import Clock, learning_rate, load_shards, save_shards
 from sherd.train.losses import Grid, _draw_halves, draw_puzzlets, neighbour_loss, score_pairs
 from sherd.train.perception import main, train
-from sherd.train.perception_recipe import MIX, Recipe, read_recipe
+from sherd.train.perception_recipe import MIX, Recipe
 from test_mppn import TINY
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -304,25 +304,6 @@ def test_command_line(data, tmp_path, capsys):
         "mppn.safetensors",
         "resume-0.safetensors",
     }
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("budgt = 3", "unknown key 'budgt'"),
-        ("[net]\nwdth = 3", "unknown key 'wdth'"),
-        ("lr = 'fast'", "expected float"),
-        ("lr = -1.0", "more than 0"),
-        ("[[mix]]\nweigth = 1", "unknown key 'weigth'"),
-        ("[[mix]]\nweight = 1", "missing"),
-        ("lr = ", "cannot be read as TOML"),
-    ],
-)
-def test_bad_recipes(tmp_path, text, message):
-    path = tmp_path / "x.toml"
-    path.write_text(text)
-    with pytest.raises(SherdError, match=message):
-        read_recipe(path)
 
 
 def test_bad_runs(tmp_path, capsys):

@@ -28,8 +28,9 @@ from sherd.train.gaps import (
     run_boards,
 )
 from sherd.train.loop import Clock
+from sherd.train.recipe import read_recipe
 from sherd.train.restore import Side, main, train
-from sherd.train.restore_recipe import MIX, Recipe, read_recipe
+from sherd.train.restore_recipe import MIX, Recipe
 from test_decoder import SMALL, tiny_restorer
 from test_mppn import tiny_net
 from test_train_perception import data, picture  # noqa: F401 (a fixture)
@@ -216,7 +217,7 @@ def test_command_line(data, tmp_path, capsys):  # noqa: F811
     assert not (tmp_path / "no").exists()
     config.write_text("colour = 1")
     with pytest.raises(SherdError, match="unknown key 'colour'"):
-        read_recipe(config)
+        read_recipe(Recipe, config)
 
 
 def test_the_mix_is_what_it_is_for():

@@ -23,10 +23,11 @@ from sherd.solvers import SYSTEMS
 from sherd.train.data import Augment, Entry
 from sherd.train.evaluate import Cell
 from sherd.train.inpaint_gan import InpaintRecipe, InpaintTrainee
-from sherd.train.loop import Clock
+from sherd.train.loop import Clock, adamw
 from sherd.train.pdn_ga import PdnRecipe, PdnTrainee
-from sherd.train.rivals import Run, main, read_recipe, train
-from sherd.train.trainee import MIX, RivalRecipe, Step, Trainee, adamw, descend, pair_figures
+from sherd.train.recipe import read_recipe
+from sherd.train.rivals import Run, main, train
+from sherd.train.trainee import MIX, RivalRecipe, Step, Trainee, descend, pair_figures
 
 CPU = torch.device("cpu")
 COMMON: dict[str, Any] = {
@@ -144,7 +145,7 @@ class Dummy(Trainee[RivalRecipe]):
         self.net = nn.Sequential(
             nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.5), nn.Conv2d(4, 1, 1)
         )
-        self.optimiser = adamw([self.net], recipe.lr, 0.01, (0.9, 0.98))
+        self.optimiser = adamw([self.net], recipe.lr, 0.01)
         self.count = torch.zeros(1)
         self.rates: list[float] = []
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from ..train.loop import Show
+from .train_show import check_tensorboard, figures_table, shown
 
 AGENT_EXAMPLE = (
     "Example: sherd train agent --data pictures --out runs/agent --minutes 9\n\n"
@@ -61,28 +59,21 @@ def agent(
     Perception runs once over the pictures and is kept in OUT; then the agent plays.
     """
     from ..data.sets import data_root
-    from . import train as base
-    from .show import print_json
 
     root = None if evidence is not None else data_root(data)
     if tensorboard:
-        base._check_tensorboard()
+        check_tensorboard()
     from ..train.agent import run_training
 
-    with ExitStack() as stack:
-        shows: list[Show] = (
-            [lambda row: print_json(dict(row))] if as_json else [base._display(stack)]
-        )
-        if tensorboard:
-            shows.append(base._event_writer(out / base.BOARD, stack))
+    with shown(out, as_json=as_json, tensorboard=tensorboard) as show:
         run = run_training(
             root, out, minutes=minutes, iterations=iterations, steps=steps, resume=resume,
             config=config, device=device, weights=weights, evidence=evidence, dqn=dqn,
-            seed=seed, show=base._all(shows),
+            seed=seed, show=show,
         )  # fmt: skip
     if as_json:
         return
     from rich.console import Console
 
-    Console().print(base.figures_table(run.figures))
+    Console().print(figures_table(run.figures))
     typer.echo(f"{out}: {run.stem}.safetensors, {run.stem}.json, metrics.jsonl")

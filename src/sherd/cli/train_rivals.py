@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from ..train.loop import Show
+from .train_show import check_tensorboard, figures_table, shown
 
 RIVALS: dict[str, str] = {
     "deepzzle": "sherd.train.deepzzle:TrainDeepzzle",
@@ -74,28 +72,21 @@ def command(system: str) -> Callable[..., None]:
         ] = False,
     ) -> None:
         from ..data.sets import data_root
-        from . import train as base
-        from .show import print_json
 
         root = data_root(data)
         if tensorboard:
-            base._check_tensorboard()
-        with ExitStack() as stack:
-            shows: list[Show] = (
-                [lambda row: print_json(dict(row))] if as_json else [base._display(stack)]
-            )
-            if tensorboard:
-                shows.append(base._event_writer(out / base.BOARD, stack))
+            check_tensorboard()
+        with shown(out, as_json=as_json, tensorboard=tensorboard) as show:
             run = trainer(system)(
                 root, out, minutes=minutes, total_minutes=total_minutes,
                 steps=steps, total_steps=total_steps, resume=resume, config=config, device=device,
-                show=base._all(shows),
+                show=show,
             )  # fmt: skip
         if as_json:
             return
         from rich.console import Console
 
-        Console().print(base.figures_table(run.figures))
+        Console().print(figures_table(run.figures))
         typer.echo(f"{out}: {run.stem}.safetensors, {run.stem}.json, metrics.jsonl")
 
     train.__doc__ = f"Train the networks of {system}, or go on with them: the same command does."

@@ -10,7 +10,6 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,18 +36,13 @@ from .agent_data import (
 )
 from .agent_dqn import DqnLearner
 from .agent_ppo import Learner
-from .agent_recipe import AgentRecipe, read_recipe
+from .agent_recipe import AgentRecipe
 from .data import load_store
-from .loop import Clock, Metrics, Show, load_shards, pick_device, print_row, save_shards
+from .loop import Clock, Metrics, Show, autocast, load_shards, pick_device, print_row, save_shards
+from .recipe import read_recipe
 
 EVIDENCE = "evidence.safetensors"
 """File in --out that keeps what perception said."""
-
-
-def _autocast(device: torch.device) -> AbstractContextManager[None]:
-    if device.type == "cuda":
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return nullcontext()
 
 
 def load_evidence(
@@ -73,7 +67,7 @@ def load_evidence(
         # pictures stay where they are cut
         store = load_store(data, split, torch.device("cpu"), workers=recipe.workers)
         sets[split] = perceive_store(
-            net, model.calibration, store, CELLS, limit, device, _autocast(device), recipe.workers
+            net, model.calibration, store, CELLS, limit, device, autocast(device), recipe.workers
         )
     save_groups(path, sets)
     return load_groups(path, device)  # as a resumed run would read it
@@ -248,7 +242,8 @@ def _loop(run: Run, clock: Clock) -> None:
             now = time.monotonic()
             run.metrics.write(
                 kind="train", step=clock.step, progress=clock.progress,
-                steps_per_s=len(rows) / (now - logged), lr=r.lr, loss=means["value_error"], **means,
+                steps_per_s=len(rows) / (now - logged), lr=_rate(run.learner),
+                loss=means["value_error"], **means,
             )  # fmt: skip
             if not bool(torch.stack([torch.isfinite(p).all() for p in _parameters(run)]).all()):
                 raise SherdError(f"step {clock.step}: weights are not finite; lower lr in --config")
@@ -261,6 +256,12 @@ def _loop(run: Run, clock: Clock) -> None:
             run.save(clock)
             saved = logged = time.monotonic()
             rows = []
+
+
+def _rate(learner: Learner | DqnLearner) -> float:
+    """Learning rate of the actor, or of the Q network."""
+    first = next(iter(learner.optimisers.values()))
+    return float(first.param_groups[0]["lr"])
 
 
 def _means(rows: list[Mapping[str, Tensor | float]]) -> dict[str, float]:
@@ -293,7 +294,7 @@ def run_training(
         raise SherdError(f"{out}: is a file; --out must name a folder")
     if iterations < 1:
         raise SherdError(f"iterations: {iterations}; expected at least 1")
-    recipe = read_recipe(config)
+    recipe = read_recipe(AgentRecipe, config)
     if seed is not None:
         recipe = replace(recipe, seed=seed)
     clock = Clock(1e6, minutes, iterations, steps, recipe.reserve_s, started=started)

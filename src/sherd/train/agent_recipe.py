@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ..agent.batch import Starts
 from ..agent.config import AgentConfig
 from ..agent.dqn import DqnParams
 from ..agent.evolution import EvolutionParams
 from ..errors import SherdError
-from .perception_recipe import _override
 
 
 @dataclass(frozen=True)
@@ -94,15 +91,3 @@ class AgentRecipe:
             raise SherdError(f"seed: {self.seed}; expected at least 0")
         if not 0 < self.gamma < 1 or not 0 < self.beta <= 1 or not 0 <= self.bare <= 1:
             raise SherdError("gamma must lie between 0 and 1, beta and bare in 0..1")
-
-
-def read_recipe(path: Path | None) -> AgentRecipe:
-    """The default recipe, or the one that a TOML file changes."""
-    if path is None:
-        return AgentRecipe()
-    try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SherdError(f"{path}: cannot be read as TOML ({error})") from None
-    recipe: AgentRecipe = _override(AgentRecipe(), values, str(path))
-    return recipe

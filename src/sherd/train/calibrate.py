@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,10 +24,12 @@ from torch import Tensor
 
 from ..data.cutting import Geometry, cut
 from ..data.sets import training_pictures
+from ..errors import SherdError
 from ..perception.mppn.config import PIVOT_GAP, PIVOT_SIDE, Calibration
 from ..perception.mppn.weights import DEFAULT, Model, load_model
 from ..perception.neural import CANDIDATES, look
 from ..puzzle import Puzzle, pairs
+from .evaluate import expected_calibration_error
 from .loop import write_text
 
 PHOTOS = {
@@ -96,18 +99,6 @@ def fit_pairs(samples: list[Sample]) -> Tensor:
     return theta.detach()
 
 
-def expected_calibration_error(logits: Tensor, answer: Tensor, bins: int = 15) -> float:
-    """Mean gap between the probability of the first choice and how often it is right."""
-    p, choice = logits.softmax(1).max(1)
-    right = (choice == answer).float()
-    which = (p * bins).long().clamp(max=bins - 1)
-    return sum(
-        float((which == b).float().mean() * (p[which == b].mean() - right[which == b].mean()).abs())
-        for b in range(bins)
-        if bool((which == b).any())
-    )
-
-
 def best_border_weight(
     model: Model, puzzles: list[Puzzle], choices: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
 ) -> float:
@@ -133,20 +124,15 @@ def best_border_weight(
     return max(choices, key=lambda w: solved[w])
 
 
-def main() -> None:
-    """Fit, print, and rewrite the calibration."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
-    parser.add_argument("--photos", type=int, default=20, help="photographs per cell (0 = all)")
-    args = parser.parse_args()
-    model = load_model(args.weights)
-    pictures = training_pictures("photos-val", args.data)
-    if args.photos:
-        pictures = pictures[:: max(1, len(pictures) // args.photos)]
-    photos = [p.read() for p in pictures]
-    art = [p.read() for p in training_pictures("art5-val", args.data)]
-    samples = [sample(name, geometry, photos, model) for name, geometry in PHOTOS.items()]
+def run(data: Path, weights: Path, photos: int) -> None:
+    """Fit, print, and rewrite the calibration; ``photos`` photographs per cell (0 = all)."""
+    model = load_model(weights)
+    pictures = training_pictures("photos-val", data)
+    if photos:
+        pictures = pictures[:: max(1, len(pictures) // photos)]
+    images = [p.read() for p in pictures]
+    art = [p.read() for p in training_pictures("art5-val", data)]
+    samples = [sample(name, geometry, images, model) for name, geometry in PHOTOS.items()]
     samples.append(sample("art", ART, art[::2], model))
     theta = fit_pairs(samples)
     for s in samples:
@@ -170,7 +156,7 @@ def main() -> None:
         cut(image, ART, rng=rng).puzzle.shuffled(rng) for image, rng in zip(art, rngs, strict=True)
     ]
     calibration = replace(calibration, border_weight=best_border_weight(model, puzzles))
-    write_calibration(args.weights / "mppn.json", calibration)
+    write_calibration(weights / "mppn.json", calibration)
 
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
@@ -180,5 +166,19 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
     write_text(path, json.dumps(about, indent=1) + "\n")
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line."""
+    p = argparse.ArgumentParser(prog="python -m sherd.train.calibrate", description=__doc__)
+    p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
+    p.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
+    p.add_argument("--photos", type=int, default=20, help="photographs per cell (0 = all)")
+    try:
+        run(**vars(p.parse_args(argv)))
+    except SherdError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from ..data.cutting import Geometry, to_rgb
+from ..data.images import SUFFIXES, decode
 from ..errors import SherdError
 
 KINDS = ("photos", "art5")
-IMAGES = {".webp", ".jpg", ".jpeg", ".png"}
+SPLITS = ("train", "val")
 WINDOW_STRETCH = 1.15
 """How far a picture's aspect may be stretched to fit a grid."""
 
@@ -130,36 +131,52 @@ class Store:
         return pool[int(rng.integers(len(pool)))]
 
 
+def _is_pack(path: Path) -> bool:
+    return path.suffix.lower() == ".tar"
+
+
+def _is_picture(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES
+
+
+def _split(path: Path) -> str | None:
+    """What ``path`` is for: its outermost folder with such a name says so, or the pack's name.
+
+    What a picture is called says nothing. Whatever has a folder of tests above it is for neither.
+    """
+    names = [*path.parts[:-1], *([path.stem] if _is_pack(path) else [])]
+    if any(name.startswith("test") for name in names):
+        return None
+    return next((s for name in names for s in SPLITS if name.startswith(s)), None)
+
+
 def _sources(data: Path, split: str) -> Iterator[tuple[str, Path]]:
     """Kind and path of every pack and picture of ``split`` below ``data``."""
     for path in sorted(data.rglob("*")):
-        parts = path.relative_to(data).parts
-        kinds = [p for p in (data.resolve().name, *parts) if p in KINDS]
-        if not kinds or any(p.startswith("test") for p in parts) or not path.is_file():
+        below = path.relative_to(data)
+        kinds = [p for p in (data.resolve().name, *below.parts) if p in KINDS]
+        if not kinds or _split(below) != split or not path.is_file():
             continue
-        if any(p.startswith(split) for p in parts) and path.suffix in IMAGES | {".tar"}:
+        if _is_picture(path) or _is_pack(path):
             yield kinds[-1], path
 
 
 def _blobs(path: Path) -> Iterator[tuple[str, bytes]]:
-    if path.suffix != ".tar":
+    if not _is_pack(path):
         yield str(path), path.read_bytes()
         return
     try:
         with tarfile.open(path) as pack:
             for member in sorted(pack.getmembers(), key=lambda m: m.name):
                 handle = pack.extractfile(member) if member.isfile() else None
-                if handle and Path(member.name).suffix in IMAGES:
+                if handle and _is_picture(Path(member.name)):
                     yield f"{path}:{member.name}", handle.read()
     except tarfile.TarError as error:
         raise SherdError(f"{path}: is no readable tar ({error}); copy it again") from None
 
 
 def _decode(item: tuple[str, bytes]) -> Tensor:
-    try:
-        rgb = to_rgb(Image.open(io.BytesIO(item[1])))
-    except (UnidentifiedImageError, OSError) as error:
-        raise SherdError(f"{item[0]}: is no readable picture ({error})") from None
+    rgb = to_rgb(decode(io.BytesIO(item[1]), item[0]))
     return torch.from_numpy(rgb).permute(2, 0, 1).contiguous()
 
 
@@ -177,7 +194,8 @@ def load_store(
             f"{data}: holds no {split} pictures; expected photos/{split}-0.tar, art5/{split}-0.tar"
         )
     images: dict[str, list[Tensor]] = {}
-    with ThreadPoolExecutor(workers) as pool:
+    # decoding silences warnings: threads that do so at once would leave them silenced
+    with warnings.catch_warnings(), ThreadPoolExecutor(workers) as pool:
         for kind, items in blobs.items():
             if limit and len(items) > limit:  # spread, since a pack is sorted by source
                 items = [items[i] for i in np.linspace(0, len(items) - 1, limit).astype(int)]

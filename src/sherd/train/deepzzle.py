@@ -24,8 +24,9 @@ from ..perception.rivals.offsets import OFFSETS
 from ..perception.rivals.pixels import resample
 from .data import Augment, Batch, Entry, Store, draw_batch
 from .evaluate import Cell, Puzzles
+from .loop import adamw, autocast
 from .rivals import main
-from .trainee import RivalRecipe, Step, Trainee, adamw, descend
+from .trainee import RivalRecipe, Step, Trainee, descend
 
 MIX = (
     # JPLEG-5, and JPLEG-3: the kind of puzzle that the paper is about
@@ -92,7 +93,7 @@ class TrainDeepzzle(Trainee[DeepzzleRecipe]):
         self.net = Deepzzle(recipe.net).to(device)
         self.weight = torch.ones(ELSEWHERE + 1, device=device)
         self.weight[ELSEWHERE] = recipe.elsewhere
-        self.optimiser = adamw([self.net], recipe.lr, recipe.weight_decay, (0.9, 0.98))
+        self.optimiser = adamw([self.net], recipe.lr, recipe.weight_decay)
 
     def modules(self) -> dict[str, nn.Module]:
         """The network."""
@@ -117,7 +118,7 @@ class TrainDeepzzle(Trainee[DeepzzleRecipe]):
         """Cross entropy of all ordered pairs."""
         batches: list[Batch] = s.batch
         side = self.recipe.net.side
-        with self.autocast():
+        with autocast(self.device):
             x = torch.cat([resample(b.pieces, side) for b in batches])
             codes = self.net.encode(x).split([len(b.pieces) for b in batches])
             losses, hits = [], []

@@ -92,7 +92,7 @@ def cut_cells(
     return out
 
 
-def _neighbours(logits: Tensor, grid: Grid, direction: int) -> tuple[Tensor, Tensor]:
+def neighbours(logits: Tensor, grid: Grid, direction: int) -> tuple[Tensor, Tensor]:
     """Rows and columns that have a neighbour, ``(k, n)``, and its index ``(k,)``."""
     b = len(logits)
     rows, targets = [], []
@@ -163,9 +163,9 @@ def evaluate_cell(
             for direction in (0, 1):
                 base = net.base(x, tokens, seams[direction], direction)
                 pairs.append(score_pairs(net, x, base, direction, None, CANDIDATES))
-                s, t = _neighbours(base.score, grid, direction)
+                s, t = neighbours(base.score, grid, direction)
                 plain.append(s)
-                fused.append(_neighbours(pairs[-1].fused, grid, direction)[0])
+                fused.append(neighbours(pairs[-1].fused, grid, direction)[0])
                 target.append(t)
             border.append(net.border_logits(x, tokens).float())
             members = draw_puzzlets(pairs, grid, 8, generator)

@@ -29,8 +29,9 @@ from ..perception.rivals.pixels import resize, to_squares
 from .data import Store, cut_at, draw_pictures
 from .evaluate import Puzzles
 from .gaps import Boards, cut_boards
+from .loop import adamw, autocast
 from .rivals import main
-from .trainee import RivalRecipe, Step, Trainee, adamw, descend, pair_figures
+from .trainee import RivalRecipe, Step, Trainee, descend, pair_figures
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class InpaintTrainee(Trainee[InpaintRecipe]):
         net, r = self.net, self.recipe
         left = ends[0][pairs.puzzle * n + pairs.first]
         right = ends[1][pairs.puzzle * n + pairs.second]
-        with self.autocast():
+        with autocast(self.device):
             made = net.inpaint(left, right, vertical).float()
             real = net.pair(left, truth, right, vertical)
             fake = net.pair(left, made, right, vertical)
@@ -199,7 +200,7 @@ class InpaintTrainee(Trainee[InpaintRecipe]):
         loss = 0.5 * (F.softplus(-scores[:k]).mean() + F.softplus(scores[k:]).mean())
         norm = descend(self.judge, loss, r.clip)
         net.discriminator.requires_grad_(False)  # its part in the generator's step is only to judge
-        with self.autocast():
+        with autocast(self.device):
             against = F.softplus(-net.discriminator(fake).float()).mean()
         net.discriminator.requires_grad_(True)
         error = (made - truth).abs().mean()
@@ -223,7 +224,7 @@ class InpaintTrainee(Trainee[InpaintRecipe]):
         left = last[(pairs.puzzle * n + pairs.first).repeat_interleave(width)]
         right = first[(pairs.puzzle[:, None] * n + seconds).flatten()]
         net.generator.eval()
-        with self.autocast():
+        with autocast(self.device):
             with torch.no_grad():
                 between = net.inpaint(left, right, vertical)
             scores = net.discriminator(net.pair(left, between, right, vertical)).float()

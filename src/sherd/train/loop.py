@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -90,6 +91,26 @@ def pick_device(name: str) -> torch.device:
     if name not in ("cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
         raise SherdError(f"device: {name!r} cannot be used here; use auto, cpu or cuda")
     return torch.device("cuda", 0) if name == "cuda" else torch.device("cpu")
+
+
+def autocast(device: torch.device) -> AbstractContextManager[None]:
+    """bf16 on a GPU, nothing on a CPU."""
+    if device.type == "cuda":
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return nullcontext()
+
+
+def adamw(
+    nets: Iterable[nn.Module], lr: float, weight_decay: float,
+    betas: tuple[float, float] = (0.9, 0.98),
+) -> torch.optim.AdamW:  # fmt: skip
+    """AdamW over ``nets``; biases and norms do not decay."""
+    params = [p for net in nets for p in net.parameters()]
+    return torch.optim.AdamW(
+        [{"params": [p for p in params if p.ndim > 1], "weight_decay": weight_decay},
+         {"params": [p for p in params if p.ndim <= 1], "weight_decay": 0.0}],
+        lr=lr, betas=betas, fused=params[0].device.type == "cuda",
+    )  # fmt: skip
 
 
 def learning_rate(progress: float, peak: float, warm_up: float, floor: float) -> float:

@@ -21,9 +21,10 @@ from ..perception.rivals.pdn import GRID, SYSTEM, Pdn, PdnConfig, Seen
 from ..perception.rivals.pixels import to_squares
 from .data import Batch
 from .evaluate import Puzzles, auc
+from .loop import adamw, autocast
 from .losses import Grid
 from .rivals import main
-from .trainee import RivalRecipe, Step, Trainee, adamw, descend, pair_figures
+from .trainee import RivalRecipe, Step, Trainee, descend, pair_figures
 
 KINDS = 4
 """Wrong puzzlets for every right one (see `wrong_quads`)."""
@@ -143,7 +144,7 @@ class PdnTrainee(Trainee[PdnRecipe]):
     def __init__(self, recipe: PdnRecipe, device: torch.device) -> None:
         super().__init__(recipe, device)
         self.net = Pdn(recipe.net).to(device)
-        self.optimiser = adamw([self.net], recipe.lr, recipe.weight_decay, (0.9, 0.98))
+        self.optimiser = adamw([self.net], recipe.lr, recipe.weight_decay)
 
     def modules(self) -> dict[str, nn.Module]:
         return {"net": self.net}
@@ -167,7 +168,7 @@ class PdnTrainee(Trainee[PdnRecipe]):
         share = geometry.missing / geometry.fragment[1]
         gap = torch.full((len(squares),), share, device=self.device)
         puzzle, quads = right_quads(geometry.grid, batch.puzzles, r.quads, s.generator)
-        with self.autocast():
+        with autocast(self.device):
             seen = net.pair.see(squares, gap)
             logits = score_all(net, seen, batch.puzzles)
             pairs = pair_loss(logits, grid, r.hard)

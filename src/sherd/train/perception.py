@@ -7,7 +7,6 @@ import copy
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,8 @@ from .loop import (
     Clock,
     Metrics,
     Show,
+    adamw,
+    autocast,
     clip_gradients,
     learning_rate,
     load_shards,
@@ -45,7 +46,8 @@ from .losses import (
     score_pairs,
     score_puzzlets,
 )
-from .perception_recipe import Recipe, read_recipe
+from .perception_recipe import Recipe
+from .recipe import read_recipe
 
 LOSSES = ("loss", "base", "fused", "puzzlet", "border")
 
@@ -94,24 +96,12 @@ class Trainer:
         self.fleet = fleet
         self.net = MPPN(recipe.net).to(device)
         self.shadow = copy.deepcopy(self.net).requires_grad_(False)
-        decayed = [p for p in self.net.parameters() if p.ndim > 1]
-        others = [p for p in self.net.parameters() if p.ndim <= 1]
         self.fused = device.type == "cuda"
-        self.optimiser = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": recipe.weight_decay},
-             {"params": others, "weight_decay": 0.0}],
-            lr=recipe.lr, betas=(0.9, 0.98), fused=self.fused,
-        )  # fmt: skip
+        self.optimiser = adamw([self.net], recipe.lr, recipe.weight_decay)
         self.average = Average(self.net, recipe.decay)
         self.metrics = Metrics(out / "metrics.jsonl", show)
         self.calibration = Calibration()
         self.figures: dict[str, dict[str, float]] = {}
-
-    def autocast(self) -> AbstractContextManager[None]:
-        """bf16 on a GPU, nothing on a CPU."""
-        if self.device.type == "cuda":
-            return torch.autocast("cuda", dtype=torch.bfloat16)
-        return nullcontext()
 
     def step(self, clock: Clock, progress: float) -> Tensor:
         """One step of the optimiser; returns the losses and the gradient's norm, unsynchronised."""
@@ -124,7 +114,7 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.net.train()
-        with self.autocast():
+        with autocast(self.device):
             losses = batch_losses(self.net, batch, r, rng, generator)
         self.optimiser.zero_grad(set_to_none=True)
         losses[0].backward()
@@ -139,7 +129,7 @@ class Trainer:
         """Evaluate the averaged weights, fit the temperatures and record both."""
         began = time.monotonic()
         self.average.copy_to(self.shadow)
-        reports: list[CellReport] = evaluate(self.shadow, cells, self.autocast())
+        reports: list[CellReport] = evaluate(self.shadow, cells, autocast(self.device))
         self.calibration = calibrate(reports)
         self.figures = {r.cell.name: r.figures for r in reports}
         for report in reports:
@@ -288,7 +278,7 @@ def run_training(
     started = time.monotonic()
     if out.exists() and not out.is_dir():
         raise SherdError(f"{out}: is a file; --out must name a folder")
-    recipe = read_recipe(config)
+    recipe = read_recipe(Recipe, config)
     clock = Clock(total_minutes, minutes, total_steps, steps, recipe.reserve_s, started=started)
     place = pick_device(device)
     with Fleet.of_environment(place) as fleet:

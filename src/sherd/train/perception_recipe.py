@@ -1,12 +1,8 @@
-"""What a training run of the perception network depends on, and how a TOML file changes it."""
+"""What a training run of the perception network depends on beside its pictures."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
 from ..errors import SherdError
 from ..perception.mppn.config import NetConfig
@@ -90,50 +86,3 @@ class Recipe:
                 raise SherdError(f"{name}: {getattr(self, name)}; expected at least 0, below 1")
         if not self.mix or sum(e.weight for e in self.mix) <= 0:
             raise SherdError("mix: is empty; give at least one entry with a weight")
-
-
-def _override(base: Any, values: Mapping[str, Any], what: str) -> Any:
-    """``base`` (a dataclass) with ``values`` from a TOML file; unknown keys are an error."""
-    known = {f.name for f in fields(base)}
-    changes: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in known:
-            raise SherdError(f"{what}: unknown key {key!r}; known are {', '.join(sorted(known))}")
-        old = getattr(base, key)
-        if key == "mix":
-            changes[key] = tuple(_entry(v, f"{what}: mix[{i}]") for i, v in enumerate(value))
-        elif is_dataclass(old):
-            changes[key] = _override(old, value, f"{what}: {key}")
-        elif isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
-            changes[key] = float(value)
-        elif type(value) is not type(old):
-            raise SherdError(f"{what}: {key} = {value!r}; expected {type(old).__name__}")
-        else:
-            changes[key] = value
-    return replace(base, **changes)
-
-
-def _entry(values: Mapping[str, Any], what: str) -> Entry:
-    known = {f.name for f in fields(Entry)}
-    for key in values:
-        if key not in known:
-            raise SherdError(f"{what}: unknown key {key!r}; known are {', '.join(sorted(known))}")
-    try:
-        tuples: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
-        }
-        return Entry(**tuples)
-    except (TypeError, ValueError) as error:
-        raise SherdError(f"{what}: {error}") from None
-
-
-def read_recipe(path: Path | None) -> Recipe:
-    """The default recipe, or the one that a TOML file changes."""
-    if path is None:
-        return Recipe()
-    try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SherdError(f"{path}: cannot be read as TOML ({error})") from None
-    recipe: Recipe = _override(Recipe(), values, str(path))
-    return recipe

@@ -12,7 +12,6 @@ import copy
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -50,6 +49,8 @@ from .loop import (
     Clock,
     Metrics,
     Show,
+    adamw,
+    autocast,
     clip_gradients,
     learning_rate,
     load_shards,
@@ -59,7 +60,8 @@ from .loop import (
     save_shards,
     unpack_state,
 )
-from .restore_recipe import Recipe, read_recipe
+from .recipe import read_recipe
+from .restore_recipe import Recipe
 
 LOSSES = (
     "loss", "blend", "gap", "inside", "adversarial", "grad_norm",
@@ -78,13 +80,7 @@ class Side(Generic[Net]):
         self.shadow: Net = copy.deepcopy(net).eval().requires_grad_(False)
         device = next(net.parameters()).device
         self.fused = device.type == "cuda"
-        decayed = [p for p in net.parameters() if p.ndim > 1]
-        others = [p for p in net.parameters() if p.ndim <= 1]
-        self.optimiser = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": weight_decay},
-             {"params": others, "weight_decay": 0.0}],
-            lr=lr, betas=(0.9, 0.98), fused=self.fused,
-        )  # fmt: skip
+        self.optimiser = adamw([net], lr, weight_decay)
         self.average = Average(net, decay)
 
     def update(self, loss: Tensor, rate: float, clip: float, step: int) -> Tensor:
@@ -118,12 +114,6 @@ class Trainer:
         self.boards: dict[str, float] = {}
         self.calibration = BoardCalibration()
 
-    def autocast(self) -> AbstractContextManager[None]:
-        """bf16 on a GPU, nothing on a CPU."""
-        if self.device.type == "cuda":
-            return torch.autocast("cuda", dtype=torch.bfloat16)
-        return nullcontext()
-
     def step(self, clock: Clock) -> Tensor:
         """Both halves of a step; returns the figures named in `LOSSES`, unsynchronised."""
         r = self.recipe
@@ -151,7 +141,7 @@ class Trainer:
         judged = max(1, min(boards.puzzles, r.judged // n))
         self.restorer.train()
         self.judge.eval()  # what it thinks, not what it guesses with parts left out
-        with self.autocast():
+        with autocast(self.device):
             found = run_boards(self.mppn, self.restorer, boards, *damage)
             blend, gap, inside = board_losses(boards, found)
             loss = r.blend_weight * blend + r.gap_weight * gap + r.inside_weight * inside
@@ -173,7 +163,7 @@ class Trainer:
         """The discriminator takes a step on right and wrong boards of ``tiles``."""
         r = self.recipe
         self.judge.train()
-        with self.autocast():
+        with autocast(self.device):
             pieces = boards.pieces.unflatten(0, (boards.puzzles, -1))[: len(tiles)]
             pairs = cheap_pairs(self.mppn, pieces, boards.layout.gap)
             loss, figures = discriminator_loss(
@@ -188,11 +178,11 @@ class Trainer:
         for side in (self.makers, self.judges):
             side.average.copy_to(side.shadow)
         restorer, judge_net = self.makers.shadow, self.judges.shadow
-        self.figures = evaluate_gaps(self.mppn, restorer, cells, self.autocast())
+        self.figures = evaluate_gaps(self.mppn, restorer, cells, autocast(self.device))
         boards = cells[-1][1]  # the discriminator is watched on 5×5 art
         generator = torch.Generator(self.device).manual_seed(11)
         verdicts = []
-        with torch.no_grad(), self.autocast():
+        with torch.no_grad(), autocast(self.device):
             for board in boards:
                 gap, pitch = board.layout.gap, judge_net.cfg.pitch
                 tiles = recover_tiles(self.mppn, restorer, board.pieces, float(gap), pitch)
@@ -355,7 +345,7 @@ def run_training(
     started = time.monotonic()
     if out.exists() and not out.is_dir():
         raise SherdError(f"{out}: is a file; --out must name a folder")
-    recipe = read_recipe(config)
+    recipe = read_recipe(Recipe, config)
     where = pick_device(device)
     model = load_model(weights)
     clock = Clock(total_minutes, minutes, total_steps, steps, recipe.reserve_s, started=started)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ..errors import SherdError
 from ..perception.mppn.decoder import DecoderConfig
 from ..perception.mppn.discriminator import DiscriminatorConfig
 from .data import Augment, Entry
-from .perception_recipe import _override
 
 MIX = (
     # JPLEG-5: the discriminator is for these above all
@@ -96,15 +93,3 @@ class Recipe:
                 raise SherdError(f"{name}: {getattr(self, name)}; expected at least 0, below 1")
         if not self.mix or sum(e.weight for e in self.mix) <= 0:
             raise SherdError("mix: is empty; give at least one entry with a weight")
-
-
-def read_recipe(path: Path | None) -> Recipe:
-    """The default recipe, or the one that a TOML file changes."""
-    if path is None:
-        return Recipe()
-    try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SherdError(f"{path}: cannot be read as TOML ({error})") from None
-    recipe: Recipe = _override(Recipe(), values, str(path))
-    return recipe

@@ -11,7 +11,6 @@ import argparse
 import copy
 import sys
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -30,13 +29,14 @@ from .loop import (
     Clock,
     Metrics,
     Show,
+    autocast,
     learning_rate,
     load_shards,
     pick_device,
     print_row,
     save_shards,
 )
-from .perception_recipe import _override
+from .recipe import read_recipe
 from .trainee import R, RivalRecipe, Step, Trainee
 
 
@@ -94,7 +94,7 @@ class Run:
     def evaluate(self, clock: Clock, puzzles: Sequence[Puzzles], what: str) -> None:
         """Record the averaged networks' figures on validation puzzles."""
         began = time.monotonic()
-        with torch.no_grad(), self.trainee.autocast():
+        with torch.no_grad(), autocast(self.trainee.device):
             self.figures = self.trainee.evaluate(self.averaged(), puzzles)
         for name, figures in self.figures.items():
             self.metrics.write(kind=what, step=clock.step, cell=name, **figures)
@@ -236,18 +236,6 @@ def _loop(run: Run, clock: Clock, cells: Sequence[Puzzles]) -> None:
             run.save(clock)
             saved = logged = time.monotonic()
             sums, counts, first = {}, {}, clock.step
-
-
-def read_recipe(cls: type[R], path: Path | None) -> R:
-    """The default recipe, or the one that a TOML file changes."""
-    if path is None:
-        return cls()
-    try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SherdError(f"{path}: cannot be read as TOML ({error})") from None
-    recipe: R = _override(cls(), values, str(path))
-    return recipe
 
 
 def run_training(

@@ -11,7 +11,6 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -33,10 +32,11 @@ from .agent_data import CELLS as AGENT_CELLS
 from .agent_data import Group, both_ways, load_groups, save_groups
 from .agent_recipe import AgentRecipe
 from .data import Augment, Batch, Store, draw_batch, load_store
-from .evaluate import TEMPERATURES, Puzzles, _neighbours, cut_cells
-from .loop import Clock, Show, load_shards, pick_device, print_row
+from .evaluate import TEMPERATURES, Puzzles, cut_cells, neighbours
+from .loop import Clock, Show, adamw, autocast, load_shards, pick_device, print_row
 from .losses import Grid
-from .trainee import RivalRecipe, Step, Trainee, adamw, descend
+from .recipe import read_recipe
+from .trainee import RivalRecipe, Step, Trainee, descend
 
 PARTS = ("both", "sdn", "dqn")
 ROUND = 256
@@ -89,7 +89,7 @@ def pair_loss(logits: Tensor, grid: Grid, direction: int) -> tuple[Tensor, Tenso
         right.append(((sign * logits < 0) * weight).sum((1, 2)).mean())
     binary, accuracy = 0.5 * (loss[0] + loss[1]), 0.5 * (right[0] + right[1])
     own = logits.masked_fill(at[:, None] == at, -1e4)
-    return 0.5 * (binary + F.cross_entropy(*_neighbours(own, grid, direction))), accuracy
+    return 0.5 * (binary + F.cross_entropy(*neighbours(own, grid, direction))), accuracy
 
 
 class TrainSdn(Trainee[Sd2rlRecipe]):
@@ -101,7 +101,7 @@ class TrainSdn(Trainee[Sd2rlRecipe]):
     def __init__(self, recipe: Sd2rlRecipe, device: torch.device) -> None:
         super().__init__(recipe, device)
         self.net = SDN(recipe.net).to(device)
-        self.optimiser = adamw([self.net], recipe.lr, recipe.weight_decay, (0.9, 0.98))
+        self.optimiser = adamw([self.net], recipe.lr, recipe.weight_decay)
         self.temperature = recipe.net.temperature
 
     def modules(self) -> dict[str, nn.Module]:
@@ -126,7 +126,7 @@ class TrainSdn(Trainee[Sd2rlRecipe]):
     def step(self, s: Step) -> dict[str, Tensor]:
         """Cross entropy of all pairs of both directions."""
         batches: list[Batch] = s.batch
-        with self.autocast():
+        with autocast(self.device):
             x = torch.cat([resample(b.pieces, self.recipe.net.side) for b in batches])
             # a library that plans every convolution for its shape plans for few of them: some
             # pieces come twice
@@ -163,7 +163,7 @@ class TrainSdn(Trainee[Sd2rlRecipe]):
                 every = torch.cat(logits)
                 right.append(pair_loss(every, cut.grid, direction)[1])
                 own = torch.eye(every.shape[-1], dtype=torch.bool, device=every.device)
-                found, want = _neighbours(every.masked_fill(own, -1e4), cut.grid, direction)
+                found, want = neighbours(every.masked_fill(own, -1e4), cut.grid, direction)
                 rows.append(found)
                 targets.append(want)
             score, want = torch.cat(rows), torch.cat(targets)
@@ -199,14 +199,13 @@ def _look(net: SDN, cut: Puzzles, most: int = 1500) -> list[tuple[Tensor, Tensor
 
 @torch.no_grad()
 def perceive_store(
-    net: SDN, store: Store, limit: int, device: torch.device,
-    autocast: AbstractContextManager[None], workers: int,
-) -> list[Group]:  # fmt: skip
+    net: SDN, store: Store, limit: int, device: torch.device, workers: int
+) -> list[Group]:
     """What the Siamese networks say of the puzzles that the DQN learns on, a group per cell."""
     groups = []
     for cell in AGENT_CELLS:
         for cut in cut_cells(store, (cell,), limit, device, workers):
-            with autocast:
+            with autocast(device):
                 looks = _look(net, cut)
             h, v = (both_ways(torch.cat(part) / net.cfg.temperature)
                     for part in zip(*looks, strict=True))  # fmt: skip
@@ -225,9 +224,7 @@ def _evidence(
         sets, r = {}, recipe.agent
         for split, limit in (("train", r.limit), ("val", r.val_limit)):
             store = load_store(data, split, device, limit=limit, workers=r.workers)
-            sets[split] = perceive_store(
-                net, store, limit, device, agent._autocast(device), r.workers
-            )
+            sets[split] = perceive_store(net, store, limit, device, r.workers)
         save_groups(path, sets)
     return load_groups(path, device)  # as a resumed run would read it
 
@@ -277,7 +274,7 @@ def run_training(
         raise SherdError(f"part: {part!r}; expected one of {', '.join(PARTS)}")
     if out.exists() and not out.is_dir():
         raise SherdError(f"{out}: is a file; --out must name a folder")
-    recipe = rivals.read_recipe(Sd2rlRecipe, config)
+    recipe = read_recipe(Sd2rlRecipe, config)
     chosen = pick_device(device)
     share = recipe.share if part == "both" else 1.0
     first = None if total_minutes is None else share * total_minutes

@@ -8,6 +8,7 @@ prints the table ``WEIGHTS`` and, per gap, how often the true neighbour of a sid
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..data.cutting import Geometry, cut
 from ..data.images import list_pictures
+from ..errors import SherdError
 from ..perception.classical import log_features
 from ..puzzle import identity_board, pairs
 
@@ -60,14 +62,10 @@ def fit(x: np.ndarray) -> np.ndarray:
     return np.asarray(minimize(lambda w: loss(w, x)[:2], start, jac=True, method="L-BFGS-B").x)
 
 
-def main() -> None:
-    """Fit and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--images", type=int, default=90, help="training photographs")
-    args = parser.parse_args()
-    train = _landscapes(args.data / "photos" / "train-0.tar", args.images)
-    held_out = _landscapes(args.data / "photos" / "val-0.tar", 40)
+def run(data: Path, images: int) -> None:
+    """Fit on so many training photographs, and print."""
+    train = _landscapes(data / "photos" / "train-0.tar", images)
+    held_out = _landscapes(data / "photos" / "val-0.tar", 40)
     for gap in GAPS:
         w = fit(features(train, gap))
         nats, _, top = loss(w, features(held_out, gap))
@@ -81,5 +79,18 @@ def _landscapes(tar: Path, count: int) -> list[np.ndarray]:
     return [image for image, _ in zip(wide, range(count), strict=False)]
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line."""
+    p = argparse.ArgumentParser(prog="python -m sherd.train.seams", description=__doc__)
+    p.add_argument("--data", type=Path, required=True, help="folder with photos/")
+    p.add_argument("--images", type=int, default=90, help="training photographs")
+    try:
+        run(**vars(p.parse_args(argv)))
+    except SherdError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 
 from ..errors import SherdError
 from .data import Augment, Entry, Store, draw_batch
-from .evaluate import Cell, Puzzles, _neighbours, auc
+from .evaluate import Cell, Puzzles, auc, neighbours
 from .loop import clip_gradients
 from .losses import Grid
 
@@ -151,24 +150,6 @@ class Trainee(Generic[R]):
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take back what `state` gave."""
 
-    def autocast(self) -> AbstractContextManager[None]:
-        """bf16 on a GPU, nothing on a CPU."""
-        if self.device.type == "cuda":
-            return torch.autocast("cuda", dtype=torch.bfloat16)
-        return nullcontext()
-
-
-def adamw(
-    nets: Iterable[nn.Module], lr: float, weight_decay: float, betas: tuple[float, float]
-) -> torch.optim.AdamW:
-    """AdamW over ``nets``; biases and norms do not decay."""
-    params = [p for net in nets for p in net.parameters()]
-    return torch.optim.AdamW(
-        [{"params": [p for p in params if p.ndim > 1], "weight_decay": weight_decay},
-         {"params": [p for p in params if p.ndim <= 1], "weight_decay": 0.0}],
-        lr=lr, betas=betas, fused=params[0].device.type == "cuda",
-    )  # fmt: skip
-
 
 def descend(optimiser: torch.optim.Optimizer, loss: Tensor, clip: float) -> Tensor:
     """One step of ``optimiser`` down ``loss``; returns the gradient's norm."""
@@ -191,7 +172,7 @@ def pair_figures(logits: Tensor, grid: Grid) -> dict[str, float]:
     hits, scores, labels = [], [], []
     for d in (0, 1):
         m = logits[:, d].float()
-        rows, target = _neighbours(m.masked_fill(own, -torch.inf), grid, d)
+        rows, target = neighbours(m.masked_fill(own, -torch.inf), grid, d)
         hits.append((rows.argmax(1) == target).float())
         after = grid.after[d]
         truth = (torch.arange(n, device=m.device) == after[:, None]).expand_as(m)

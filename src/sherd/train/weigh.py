@@ -12,6 +12,7 @@ pieces are not judged as a whole. To be run after ``sherd.train.calibrate``.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 from ..data.cutting import Geometry, cut
 from ..data.images import Picture
 from ..data.sets import ART5, training_pictures
+from ..errors import SherdError
 from ..perception.evidence import Evidence
 from ..perception.full import Judges, shipped_judges
 from ..perception.mppn.weights import DEFAULT, Model, load_model
@@ -121,18 +123,12 @@ def board_weight(model: Model, judges: Judges, group: Iterable[Puzzle], threads:
     return choose("E_g weight", BOARD_WEIGHTS, [np.stack(rows)])
 
 
-def main() -> None:
+def run(data: Path, weights: Path, every: int, repeats: int) -> None:
     """Choose, print, and rewrite the calibration."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
-    parser.add_argument("--every", type=int, default=1, help="use every so-many-th picture only")
-    parser.add_argument("--repeats", type=int, default=1, help="puzzles per picture of art")
-    args = parser.parse_args()
-    model, threads = load_model(args.weights), default_threads()
-    art = training_pictures("art5-val", args.data)[:: args.every]
-    photos = training_pictures("photos-val", args.data)[:: args.every]
-    groups = (puzzles(art, ART5, args.repeats), puzzles(photos, PHOTO))
+    model, threads = load_model(weights), default_threads()
+    art = training_pictures("art5-val", data)[::every]
+    photos = training_pictures("photos-val", data)[::every]
+    groups = (puzzles(art, ART5, repeats), puzzles(photos, PHOTO))
     two = puzzlet_weight(model, groups, threads)
     calibration = replace(model.calibration, puzzlet_weight=two, board_weight=0.0)
     judges = shipped_judges()
@@ -140,11 +136,26 @@ def main() -> None:
         print("E_g weight 0.0: there is no discriminator")
     else:
         weighed = replace(model, calibration=calibration)
-        g = board_weight(weighed, judges, puzzles(art, ART5, args.repeats), threads)
+        g = board_weight(weighed, judges, puzzles(art, ART5, repeats), threads)
         calibration = replace(calibration, board_weight=g)
-    write_calibration(args.weights / "mppn.json", calibration)
+    write_calibration(weights / "mppn.json", calibration)
     print(f"2x2 weight {calibration.puzzlet_weight}, E_g weight {calibration.board_weight}")
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line."""
+    p = argparse.ArgumentParser(prog="python -m sherd.train.weigh", description=__doc__)
+    p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
+    p.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
+    p.add_argument("--every", type=int, default=1, help="use every so-many-th picture only")
+    p.add_argument("--repeats", type=int, default=1, help="puzzles per picture of art")
+    try:
+        run(**vars(p.parse_args(argv)))
+    except SherdError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
