@@ -12,13 +12,12 @@ import torch
 from sherd import SherdError
 from sherd.agent import gains
 from sherd.agent.actor import Actor
-from sherd.agent.breeding import breed, throw
+from sherd.agent.breeding import breed, pack, throw
 from sherd.agent.config import AgentConfig
 from sherd.agent.critic import Critic, evaluate, soft_update, value_scale
 from sherd.agent.evolution import (
     Evolution,
     EvolutionParams,
-    compact,
     final_boards,
     type_prior,
 )
@@ -29,7 +28,6 @@ from sherd.agent.rules import (
     SWAP_3,
     SWAP_PUZZLET,
     Puzzles,
-    all_actions,
     apply,
     best_reward,
     count_right,
@@ -40,7 +38,7 @@ from sherd.agent.rules import (
 )
 from sherd.agent.state import CELL, GLOBAL, observe
 from sherd.perception.synthetic import synthetic_evidence
-from test_agent_rules import random_boards, random_puzzles
+from test_agent_rules import all_actions, random_boards, random_puzzles
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -271,6 +269,10 @@ def test_evolution_beats_its_founders():
     torch.testing.assert_close(value, found.value, atol=1e-3, rtol=0)
 
 
+def packed(genomes: torch.Tensor) -> torch.Tensor:
+    return pack(genomes, genomes[..., 0] >= 0)[0]
+
+
 def test_offspring_are_legal_and_of_many_kinds():
     puzzles = random_puzzles(4, 5, count=2)
     puzzles.fixed[1, 7] = True
@@ -288,7 +290,7 @@ def test_offspring_are_legal_and_of_many_kinds():
     used = flat[:, 0] >= 0
     assert legal(puzzles, owner[used], flat[used]).all()
     assert set(flat[used][:, 0].tolist()) == {0, 1, 2}
-    assert torch.equal(compact(children), children)
+    assert torch.equal(packed(children), children)
     lengths = (children[..., 0] >= 0).sum(2)
     assert torch.equal(lengths, length)
     assert set(lengths.flatten().tolist()) >= {1, 2, 3}
@@ -298,9 +300,9 @@ def test_offspring_are_legal_and_of_many_kinds():
     assert len(new) > 100  # mutation goes beyond what the actor proposed
 
 
-def test_compact_and_history_of_empty_sequences():
+def test_packing_and_history_of_empty_sequences():
     genome = torch.tensor([[[-1, 0, 0, 0], [0, 1, 2, -1], [-1, 3, 3, 3], [1, 1, 2, 3]]])
-    assert compact(genome)[0, :2].tolist() == [[0, 1, 2, -1], [1, 1, 2, 3]]
+    assert packed(genome)[0, :2].tolist() == [[0, 1, 2, -1], [1, 1, 2, 3]]
     for bad in ({"parents": 99}, {"length": 0}, {"crossover": 2.0}, {"history": -1}):
         with pytest.raises(SherdError):
             EvolutionParams(**bad)

@@ -16,11 +16,11 @@ from sherd import Evidence, Geometry, Puzzle, SherdError, cut
 from sherd.agent import gains
 from sherd.agent.batch import BatchEnv, Starts, start_boards
 from sherd.agent.rules import (
+    NONE,
     SWAP_2,
     SWAP_3,
     SWAP_PUZZLET,
     Puzzles,
-    all_actions,
     apply,
     count_right,
     from_evidence,
@@ -35,6 +35,22 @@ from sherd.agent.rules import (
 from sherd.puzzle import score_board
 
 GRIDS = [(3, 3, 0), (4, 5, 2), (2, 6, 0), (1, 5, 0), (5, 1, 1)]
+
+
+def all_actions(puzzles: Puzzles, puzzle: int = 0) -> Tensor:
+    """``(A, 4)``: every legal action of one puzzle. For small grids: there are O(C³)."""
+    c = torch.arange(puzzles.layout.cells)
+    none = torch.tensor([NONE])
+    kinds = [torch.tensor([k]) for k in range(3)]
+    every = torch.cat(
+        [
+            torch.cartesian_prod(kinds[SWAP_2], c, c, none),
+            torch.cartesian_prod(kinds[SWAP_3], c, c, c),
+            torch.cartesian_prod(kinds[SWAP_PUZZLET], c, c, none),
+        ]
+    )
+    which = torch.full((len(every),), puzzle)
+    return every[legal(puzzles, which, every)]
 
 
 def random_puzzles(rows: int, cols: int, pool: int = 0, count: int = 3, seed: int = 0) -> Puzzles:
@@ -81,13 +97,13 @@ def test_gains_are_exact(rows: int, cols: int, pool: int) -> None:
         cell = torch.full((4,), a)
         if kind == SWAP_2:
             torch.testing.assert_close(swap[:, a, b], real, atol=1e-4, rtol=0)
-            row = gains.swap_gain_of(puzzles, boards, which, cell)
+            row = gains.exchange_gain(puzzles, boards, which, cell)[0]
             torch.testing.assert_close(row[:, b], real, atol=1e-4, rtol=0)
         elif kind == SWAP_PUZZLET:
             torch.testing.assert_close(block[:, a, b], real, atol=1e-4, rtol=0)
         elif a < b:  # two exchanges make a cycle
             between = apply(puzzles.layout, boards, torch.tensor([[SWAP_2, a, b, -1]] * 4))
-            row = gains.swap_gain_of(puzzles, between, which, cell)
+            row = gains.exchange_gain(puzzles, between, which, cell)[0]
             torch.testing.assert_close(swap[:, a, b] + row[:, c], real, atol=1e-4, rtol=0)
 
 

@@ -44,7 +44,7 @@ def test_systems_read_no_weights_but_those_they_name(monkeypatch: pytest.MonkeyP
     from sherd.solvers import MaxRounds, erl_mpp, sherd
     from sherd.solvers.registry import solver_class
 
-    for cached in (sherd._shipped, sherd._judges, erl_mpp._agent):
+    for cached in (sherd._shipped, sherd._judges, erl_mpp.shipped_agent):
         cached.cache_clear()
     read: list[str] = []
     original = Path.read_bytes

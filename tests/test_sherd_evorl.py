@@ -13,7 +13,7 @@ from sherd import Geometry, SherdError, cut, make_solver
 from sherd.agent import touch
 from sherd.agent.actor import Actor
 from sherd.agent.config import AgentConfig
-from sherd.agent.touch import TouchParams, _flat, _values, touch_up
+from sherd.agent.touch import TouchParams, flat_board, touch_up
 from sherd.agent.weights import Networks, TrainedAgent
 from sherd.perception.synthetic import synthetic_evidence
 from sherd.puzzle import EMPTY, Knowledge, Puzzle, identity_board
@@ -85,18 +85,12 @@ def test_what_is_known_holds() -> None:
 def test_boards_with_holes_and_spare_pieces_are_laid_out() -> None:
     board = TRUTH.copy()
     board[1, 2] = EMPTY  # piece 7 is not placed
-    flat = _flat(board, torch.arange(21), 20).numpy()
+    flat = flat_board(board, torch.arange(21), 20).numpy()
     assert sorted(flat) == list(range(21))
     assert flat[7] == 7 or flat[20] == 7
-    few = _flat(np.where(TRUTH < 18, TRUTH, EMPTY), torch.arange(20), 18).numpy()
+    few = flat_board(np.where(TRUTH < 18, TRUTH, EMPTY), torch.arange(20), 18).numpy()
     assert sorted(few) == list(range(20))
     assert list(few[:18]) == list(range(18))
-
-
-def test_values_are_full_scores() -> None:
-    seen = evidence()
-    boards = np.stack([TRUTH, swapped((3, 9))])
-    assert _values(seen, boards) == pytest.approx([seen.full_score(b) for b in boards], rel=1e-6)
 
 
 def test_bad_sizes_are_refused() -> None:

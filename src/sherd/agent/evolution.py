@@ -76,11 +76,6 @@ class Evolved:
     """``(B, H, L, 4)``: best sequences, as they stand after the action."""
 
 
-def compact(genomes: Tensor) -> Tensor:
-    """``(…, L, 4)`` with its actions at the front, in order."""
-    return pack(genomes, genomes[..., 0] >= 0)[0]
-
-
 def final_boards(puzzles: Puzzles, boards: Tensor, genomes: Tensor) -> Tensor:
     """``(B·S, C)``: boards ``(B, C)`` after the sequences ``(B, S, L, 4)``."""
     layout, s = puzzles.layout, genomes.shape[1]

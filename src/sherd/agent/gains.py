@@ -106,11 +106,6 @@ def exchange_gain(
     return pair.scatter_(1, cell[:, None], 0.0), gain[..., 4]
 
 
-def swap_gain_of(puzzles: Puzzles, boards: Tensor, which: Tensor, cell: Tensor) -> Tensor:
-    """``(B, C)``: gain of exchanging the piece of ``cell (B,)`` with that of every cell."""
-    return exchange_gain(puzzles, boards, which, cell)[0]
-
-
 def block_gain(puzzles: Puzzles, boards: Tensor, which: Tensor, fit: Tensor) -> Tensor:
     """``(B, C, C)``: gain of exchanging two 2×2 blocks, by their top left cells.
 

@@ -42,8 +42,6 @@ class Layout:
     """``(C, C)``: 1 where the second cell is to the right of the first, 2 where it is below."""
     direction: Tensor
     """``(A,)``: the same of ``adjacent``."""
-    across: int
-    """How many of ``adjacent`` are left–right."""
     touching: Tensor
     """``(T, 7)``: seams between blocks that touch: block, block, side, cell of the first block at
     the seam, cell of the second, the place of the first in the other block, and vice versa."""
@@ -140,7 +138,7 @@ def make_layout(
         columns, moves, slots, pairs, cell, tail, seen, inner, real = (t.to(device) for t in more)
     return Layout(
         rows, cols, pool, near, rim, blocks, member, tops, apart, adjacent, joined,
-        direction, len(right), touching,
+        direction, touching,
         columns, moves, slots, pairs, cell, tail, seen, inner, real,
     )  # fmt: skip
 

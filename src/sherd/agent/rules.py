@@ -248,22 +248,6 @@ def third_mask(puzzles: Puzzles, which: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return ~(closed[which, a, :-1] | closed[which, b, :-1])
 
 
-def all_actions(puzzles: Puzzles, puzzle: int = 0) -> Tensor:
-    """``(A, 4)``: every legal action of one puzzle. For small grids: there are O(C³)."""
-    c = torch.arange(puzzles.layout.cells, device=puzzles.device)
-    none = torch.tensor([NONE], device=puzzles.device)
-    kinds = [torch.tensor([k], device=puzzles.device) for k in range(3)]
-    every = torch.cat(
-        [
-            torch.cartesian_prod(kinds[SWAP_2], c, c, none),
-            torch.cartesian_prod(kinds[SWAP_3], c, c, c),
-            torch.cartesian_prod(kinds[SWAP_PUZZLET], c, c, none),
-        ]
-    )
-    which = torch.full((len(every),), puzzle, device=puzzles.device)
-    return every[legal(puzzles, which, every)]
-
-
 # ---------------------------------------------------------------- reward
 
 

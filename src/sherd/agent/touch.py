@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import SherdError
-from ..perception.evidence import Evidence, quads
+from ..perception.evidence import Evidence
 from ..puzzle import EMPTY, Puzzle
 from .actor import Actor
 from .gains import score
@@ -56,7 +56,7 @@ def touch_up(
     puzzles, start = from_evidence(evidence, puzzle)
     layout = puzzles.layout
     first = list({b.tobytes(): b for b in found}.values())[: params.boards]
-    boards = torch.stack([_flat(b, start, puzzle.n) for b in first])
+    boards = torch.stack([flat_board(b, start, puzzle.n) for b in first])
     best, value = first[0], evidence.full_score(first[0])
     met = {b.numpy().tobytes() for b in boards}
     for _ in range(params.rounds):
@@ -78,7 +78,7 @@ def touch_up(
         if not asked:
             break
         grids = np.stack([to_board(b, layout, puzzle.n) for b in asked])
-        values = _values(evidence, grids)
+        values = evidence.full_scores(grids)
         k = int(values.argmax())
         if values[k] <= value + 1e-4:
             break
@@ -87,18 +87,7 @@ def touch_up(
     return best, value
 
 
-def _values(evidence: Evidence, boards: np.ndarray) -> np.ndarray:
-    """`Evidence.full_score` of ``boards (k, M, N)``, whole boards asked for together."""
-    total = np.array([evidence.score(b) for b in boards])
-    if evidence.puzzlet is not None and evidence.has_puzzlets:
-        each = [evidence.puzzlet(quads(b)).sum(dtype=np.float64) for b in boards]
-        total += evidence.puzzlet_weight * np.array(each)
-    if evidence.board is not None and evidence.has_board:
-        total += evidence.board_weight * np.asarray(evidence.board(boards), np.float64)
-    return total
-
-
-def _flat(board: np.ndarray, start: Tensor, pieces: int) -> Tensor:
+def flat_board(board: np.ndarray, start: Tensor, pieces: int) -> Tensor:
     """A board ``(M, N)`` as the agent lays it out: blanks and spare pieces where they are free."""
     flat = start.numpy().copy()
     cells = board.ravel()

@@ -7,20 +7,11 @@ diagonal (a piece beside itself) is filled like any other entry; solvers must no
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from ..errors import SherdError
-
-REACH = 0.25
-"""Pixels of slope that are believed, at most, when extrapolating into a gap.
-
-Chosen on held-out photographs (7×10 pieces of 64 px, gaps of 2 to 8 px) by how often the true
-neighbour of a side is the least dissimilar one. It is short: the slope of two pixels is mostly
-noise and texture, and a full linear step costs 4 to 20 points there.
-"""
 
 _ROWS = 256  # rows of a distance matrix computed at once: bounds the float64 scratch memory
 
@@ -39,49 +30,20 @@ def lab(pieces: np.ndarray) -> np.ndarray:
     return out
 
 
-def paikin_tal_directed(lab: np.ndarray, gap: int = 0, reach: float = REACH) -> np.ndarray:
+def paikin_tal(lab: np.ndarray) -> np.ndarray:
     """``(4, n, n) float32`` asymmetric prediction dissimilarity, sides as in `puzzle.SIDES`.
 
     ``d[side, i, j]``: j lies beyond ``side`` of i, and i predicts it. Paikin & Tal (2015, eq. 1),
     for the right side: ``Σ |2·x_i(k, K) − x_i(k, K−1) − x_j(k, 1)|`` over rows k and channels,
     where K is the last column. Pieces one pixel wide have no slope; it counts as 0.
-
-    With ``gap`` > 0 (pixels missing between neighbours) the paper's one-pixel step no longer
-    fits. Then both sides are extrapolated linearly to the middle of the gap, ``(gap + 1)/2``
-    pixels away, damped so that the step never exceeds ``reach`` pixels of slope:
-    ``x(K) + s · (x(K) − x(K−1))`` with ``s = reach · (1 − exp(−(gap + 1)/(2·reach)))``; the two
-    predictions are compared. This is symmetric: ``d[1, i, j] = d[3, j, i]``.
     """
-    if gap < 0:
-        raise SherdError(f"gap: {gap} is negative; pixels missing between neighbours")
-    if not reach > 0:
-        raise SherdError(f"reach: {reach} px; must be more than 0")
     n = len(lab)
     last, slope = _edges(lab)
     out = np.empty((4, n, n), dtype=np.float32)
-    if gap:
-        step = np.float32(reach * (1.0 - math.exp(-(gap + 1) / (2.0 * reach))))
-        guess = [a + step * s for a, s in zip(last, slope, strict=True)]
-        for side, facing in ((2, 0), (1, 3)):
-            out[side] = _distances(guess[side], guess[facing], "cityblock")
-            out[facing] = out[side].T
-    else:
-        for side in range(4):
-            facing = (side + 2) % 4
-            out[side] = _distances(last[side] + slope[side], last[facing], "cityblock")
+    for side in range(4):
+        facing = (side + 2) % 4
+        out[side] = _distances(last[side] + slope[side], last[facing], "cityblock")
     return out
-
-
-def paikin_tal(
-    lab: np.ndarray, gap: int = 0, reach: float = REACH
-) -> tuple[np.ndarray, np.ndarray]:
-    """``(right, below)``, each ``(n, n) float32``: the two directions of a pair added up.
-
-    ``right[i, j]`` = i's prediction of j + j's prediction of i. `paikin_tal_directed` keeps them
-    apart, as the paper's compatibility needs them, and says what ``gap`` does.
-    """
-    top, right, bottom, left = paikin_tal_directed(lab, gap, reach)
-    return right + left.T, bottom + top.T
 
 
 def ssd(lab: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

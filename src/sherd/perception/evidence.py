@@ -108,12 +108,16 @@ class Evidence:
 
         This is the objective of a search that is given 2×2 or global evidence.
         """
-        total = self.score(board)
-        if self.puzzlet is not None and self.puzzlet_weight > 0:
-            found = self.puzzlet(quads(board))
-            total += self.puzzlet_weight * float(found.sum(dtype=np.float64))
-        if self.board is not None and self.board_weight > 0:
-            total += self.board_weight * float(self.board(board[None])[0])
+        return float(self.full_scores(board[None])[0])
+
+    def full_scores(self, boards: np.ndarray) -> np.ndarray:
+        """`full_score` of ``boards (k, M, N)``; whole boards are asked for together."""
+        total = np.array([self.score(b) for b in boards])
+        if self.puzzlet is not None and self.has_puzzlets:
+            each = [self.puzzlet(quads(b)).sum(dtype=np.float64) for b in boards]
+            total += self.puzzlet_weight * np.array(each)
+        if self.board is not None and self.has_board:
+            total += self.board_weight * np.asarray(self.board(boards), np.float64)
         return total
 
 

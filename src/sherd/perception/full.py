@@ -9,7 +9,7 @@ from ..puzzle import Puzzle
 from .evidence import Evidence
 from .mppn.decoder import DecoderModel, load_decoder
 from .mppn.discriminator import DEFAULT, DiscriminatorModel, load_discriminator
-from .neural import CANDIDATES, Observation, observe
+from .neural import Observation
 
 if TYPE_CHECKING:
     from .mppn.weights import Model
@@ -34,19 +34,6 @@ def shipped_judges() -> Judges | None:
     if not DEFAULT.with_suffix(".json").is_file():
         return None
     return Judges(load_decoder(), load_discriminator())
-
-
-def perceive_fully(
-    puzzle: Puzzle,
-    model: Model,
-    judges: Judges | None = None,
-    *,
-    candidates: int = CANDIDATES,
-    threads: int = 2,
-) -> Evidence:
-    """`perceive`, with the weights of `Calibration` and, given ``judges``, global evidence."""
-    seen = observe(puzzle, model, candidates=candidates, threads=threads)
-    return weigh(seen, puzzle, model, judges, threads=threads)
 
 
 def weigh(

@@ -8,8 +8,6 @@ neighbours: few where one candidate stands out, many where a plain side could go
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +22,7 @@ from .evidence import Evidence, from_logits
 from .mppn.config import MAX_PIECE, MIN_PIECE
 from .mppn.network import PUZZLET_SEAMS, Base, Features
 from .mppn.weights import Model
+from .threads import torch_threads
 
 ENCODE_PIXELS = 16 * 64 * 64
 """Pixels encoded at a time: small enough for the caches."""
@@ -43,17 +42,7 @@ PUZZLET_PRIOR = 1.0 / 8.0
 """Share of true puzzlets among those that the 2×2 head was trained on."""
 
 
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _whole(puzzle: Puzzle) -> Puzzle:
+def filled(puzzle: Puzzle) -> Puzzle:
     """The puzzle without a mask: holes get their fragment's mean colour."""
     if puzzle.mask is None:
         return puzzle
@@ -64,9 +53,9 @@ def _whole(puzzle: Puzzle) -> Puzzle:
     return replace(puzzle, pieces=pieces, mask=None)
 
 
-def _fragments(puzzle: Puzzle) -> tuple[Tensor, float | None]:
+def fragments_of(puzzle: Puzzle) -> tuple[Tensor, float | None]:
     """``(n, 3, H, W) uint8`` fragments of a size the network knows, and the gap on that scale."""
-    x = torch.from_numpy(np.array(_whole(puzzle).pieces)).permute(0, 3, 1, 2)
+    x = torch.from_numpy(np.array(filled(puzzle).pieces)).permute(0, 3, 1, 2)
     h, w = puzzle.piece_size
     scale = 1.0
     if min(h, w) < MIN_PIECE:
@@ -85,7 +74,7 @@ def _fragments(puzzle: Puzzle) -> tuple[Tensor, float | None]:
 
 def encode(puzzle: Puzzle, model: Model) -> Features:
     """Features of every fragment of ``puzzle``."""
-    x, gap = _fragments(puzzle)
+    x, gap = fragments_of(puzzle)
     step = max(1, ENCODE_PIXELS // (x.shape[2] * x.shape[3]))
     parts = []
     for part in x.split(step):
@@ -185,7 +174,7 @@ def look(
     With ``mirror`` the logits are the mean over the fragments and their mirror images, in which
     left is right: the network errs a little differently there.
     """
-    puzzle = _whole(puzzle)
+    puzzle = filled(puzzle)
     seams = seam_logits(puzzle)
     view = _look(puzzle, model, seams, candidates)
     right, below = (p.logits.numpy() for p in view.pairs)
@@ -221,7 +210,7 @@ class Puzzlets:
         if whole.any():
             # one answer per puzzlet, whatever else is asked with it
             unique, back = np.unique(members[whole], axis=0, return_inverse=True)
-            with _threads(self._count), torch.inference_mode():
+            with torch_threads(self._count), torch.inference_mode():
                 parts = [self._logits(q) for q in np.array_split(unique, -(-len(unique) // 1024))]
             logit = np.concatenate(parts) / self._model.calibration.puzzlet
             out[whole] = _ratio(logit, PUZZLET_PRIOR)[back.reshape(-1)]
@@ -309,7 +298,7 @@ def observe(
         nothing = np.zeros((1, 1), dtype=np.float32)
         pairs = Evidence(nothing, nothing, source=source)
         return Observation(pairs, np.zeros((4, 1), dtype=np.float32), 0.0)
-    with _threads(threads), torch.inference_mode():
+    with torch_threads(threads), torch.inference_mode():
         logits, border, view = look(puzzle, model, candidates, mirror)
     side = math.sqrt(puzzle.pieces[0, ..., 0].size)
     logits /= c.pair_temperature(puzzle.gap, side)

@@ -19,7 +19,8 @@ from ..puzzle import EMPTY, Puzzle, check_board
 from .mppn.blend import Layout, lay_out
 from .mppn.decoder import DecoderModel, load_decoder
 from .mppn.weights import Model, load_model
-from .neural import _fragments, _threads
+from .neural import fragments_of
+from .threads import torch_threads
 
 MAX_GAP = 48
 """Widest gap in pixels that the decoder is trained on; wider ones are filled at a lower scale."""
@@ -57,7 +58,7 @@ def recover(
     decoder.check(model.sha256)
     if around is None:
         around = -(-(puzzle.gap or 0) // 2)
-    x, gap = _fragments(puzzle)
+    x, gap = fragments_of(puzzle)
     h, w = puzzle.piece_size
     scale = x.shape[2] / h
     reach = int(np.ceil(around * scale))
@@ -132,7 +133,7 @@ def restore(
         return np.where(known, canvas, under)  # there is nothing to fill
     model, decoder = model or _shipped_model(), decoder or _shipped_decoder()
     decoder.check(model.sha256)
-    with _threads(threads), torch.inference_mode():
+    with torch_threads(threads), torch.inference_mode():
         if layout.gap > MAX_GAP:
             filled, covered = _at_lower_scale(puzzle, board, model, decoder, layout)
         else:

@@ -26,7 +26,8 @@ from .mppn.discriminator import (
 )
 from .mppn.network import MPPN
 from .mppn.weights import Model
-from .neural import ENCODE_PIXELS, _fragments, _threads
+from .neural import ENCODE_PIXELS, fragments_of
+from .threads import torch_threads
 
 MAX_PIXELS = 3_000_000
 """Largest picture that is judged; boards of more cells than fit get smaller tiles."""
@@ -81,7 +82,7 @@ class Whole:
         self._net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._temperature = discriminator.calibration.temperature
         self._answers: dict[tuple[int, bytes], float] = {}
-        x, gap = _fragments(puzzle)
+        x, gap = fragments_of(puzzle)
         step = max(1, ENCODE_PIXELS // (x.shape[2] * x.shape[3]))
         pitch = min(self._net.cfg.pitch, math.isqrt(MAX_PIXELS // puzzle.n))
 
@@ -89,7 +90,7 @@ class Whole:
         def recover(part: Tensor) -> Tensor:
             return recover_tiles(model.net, decoder.net, part.float() / 255.0, gap, pitch)
 
-        with _threads(1), ThreadPoolExecutor(threads) as pool:
+        with torch_threads(1), ThreadPoolExecutor(threads) as pool:
             parts = list(pool.map(recover, x.split(step)))
         self.tiles = torch.cat(parts)
         """``(n, 3, S, S)`` in 0..1: the recovered fragments."""
@@ -105,7 +106,7 @@ class Whole:
             self._answers.clear()
             missing = {k: i for i, k in enumerate(keys)}
         todo = [boards[i] for i in missing.values()]
-        with _threads(1), ThreadPoolExecutor(self._threads) as pool:
+        with torch_threads(1), ThreadPoolExecutor(self._threads) as pool:
             for key, logit in zip(missing, pool.map(self._logit, todo), strict=True):
                 self._answers[key] = logit / self._temperature
         return np.array([self._answers[k] for k in keys], dtype=np.float32)

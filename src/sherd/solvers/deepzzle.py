@@ -129,18 +129,12 @@ class Deepzzle(Solver):
 
     def perceive(self, puzzle: Puzzle, *, elsewhere: bool) -> np.ndarray:
         """``(n, n, 8)``: log p(j lies at a position around i)."""
-        import torch
-
         from ..perception.rivals.deepzzle import position_log_probabilities
+        from ..perception.threads import torch_threads
         from ..search.evolution import default_threads
 
-        net = self.net or _shipped()
-        before = torch.get_num_threads()
-        torch.set_num_threads(default_threads())
-        try:
-            return position_log_probabilities(net, puzzle, elsewhere=elsewhere)
-        finally:
-            torch.set_num_threads(before)
+        with torch_threads(default_threads()):
+            return position_log_probabilities(self.net or _shipped(), puzzle, elsewhere=elsewhere)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ..perception.confidence import confidence
 from ..perception.evidence import Evidence
 from ..puzzle import Puzzle
 from .base import Found, Recorder
-from .evolve import _Watch
+from .evolve import Watch
 from .sherd import Sherd
 from .stop import Stop
 
@@ -30,7 +30,7 @@ EVERY = 10
 
 
 @cache
-def _agent() -> TrainedAgent:
+def shipped_agent() -> TrainedAgent:
     from ..agent.weights import load_agent
 
     return load_agent()
@@ -43,7 +43,7 @@ def _dqn() -> TrainedDqn:
     return load_dqn()
 
 
-class _Player(Sherd):
+class Player(Sherd):
     """What the two have in common: the network's evidence, a random board, swaps."""
 
     knows: ClassVar[bool] = False
@@ -58,10 +58,11 @@ class _Player(Sherd):
         import torch
 
         from ..agent.rules import from_evidence, to_board
+        from ..perception.threads import torch_threads
         from ..search.evolution import default_threads
 
         puzzles, start = from_evidence(evidence, puzzle)
-        watch = _Watch(evidence, stop, record)
+        watch = Watch(evidence, stop, record)
 
         def progress(board: Tensor, score: float, number: int) -> bool:
             if evidence.complete or number % EVERY == 0:
@@ -69,12 +70,8 @@ class _Player(Sherd):
             return watch.full(watch.board, watch.score, number)
 
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-        before = torch.get_num_threads()
-        torch.set_num_threads(default_threads())
-        try:
+        with torch_threads(default_threads()):
             ends = self.play(puzzles, start, generator, progress)
-        finally:
-            torch.set_num_threads(before)
         if not watch.stopped:  # the best of every chain, by all evidence
             found = [watch.board]
             found += [to_board(flat, puzzles.layout, puzzle.n) for flat in ends.unique(dim=0)]
@@ -108,7 +105,7 @@ class _Player(Sherd):
         return found[best], scores[best]
 
 
-class ErlMpp(_Player):
+class ErlMpp(Player):
     """Evolutionary reinforcement learning on the network's evidence.
 
     From random boards, actions that the actor proposes are evolved for Z generations, the
@@ -133,14 +130,14 @@ class ErlMpp(_Player):
         self.agent, self.params = agent, params
 
     def check(self) -> None:
-        self.agent or _agent()
+        self.agent or shipped_agent()
 
     def play(
         self, puzzles: Puzzles, start: Tensor, generator: torch.Generator, progress: Progress
     ) -> Tensor:
         from ..agent.solve import SolveParams, reassemble
 
-        networks = (self.agent or _agent()).networks
+        networks = (self.agent or shipped_agent()).networks
         params = self.params or SolveParams()
         return reassemble(networks, puzzles, start, params, generator, progress)[0]
 
@@ -158,11 +155,11 @@ class ErlMpp(_Player):
         params = TouchParams()
         if evidence.complete or board.size > params.cells:
             return board, score
-        actor = (self.agent or _agent()).networks.actor
+        actor = (self.agent or shipped_agent()).networks.actor
         return touch_up(actor, evidence, puzzle, [board, *found], params, generator)
 
 
-class MppnDqn(_Player):
+class MppnDqn(Player):
     """The DQN agent of the ablation: Swap-2 actions of highest gain, while they raise the value."""
 
     name: ClassVar[str] = "mppn-dqn"

@@ -67,7 +67,7 @@ def search(
 
     record.stage("search")
     problem = make_problem(evidence, puzzle)
-    watch = _Watch(evidence, stop, record)
+    watch = Watch(evidence, stop, record)
     evolution = Evolution(problem)
     first = None if start is None else problem.from_board(start)
     board, score = evolution.run(rng, watch.local, start=first)
@@ -112,7 +112,7 @@ def _ruled(evidence: Evidence, knowledge: Knowledge) -> Evidence:
     return replace(evidence, h=h, v=v)
 
 
-class _Watch:
+class Watch:
     """Hears of every round, reports in the full objective, and keeps the best board by it."""
 
     def __init__(self, evidence: Evidence, stop: Stop | None, record: Recorder) -> None:

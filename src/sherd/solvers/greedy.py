@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SherdError
-from ..perception.dissimilarity import lab, paikin_tal_directed
+from ..perception.dissimilarity import lab, paikin_tal
 from ..perception.evidence import Evidence
 from ..puzzle import EMPTY, Puzzle
 from .base import Found, Recorder, Solver
@@ -63,7 +63,7 @@ class Greedy(Solver):
 
     def dissimilarity(self, puzzle: Puzzle) -> np.ndarray:
         """``(4, n, n) float32``: dissimilarity of j at side s of i, as i sees it; 0 = a match."""
-        return paikin_tal_directed(lab(puzzle.pieces))
+        return paikin_tal(lab(puzzle.pieces))
 
     def _solve(
         self, puzzle: Puzzle, stop: Stop | None, rng: np.random.Generator, record: Recorder

@@ -51,17 +51,11 @@ class InpaintGan(Greedy):
 
     def dissimilarity(self, puzzle: Puzzle) -> np.ndarray:
         """−log p(neighbours), in nats."""
-        import torch
-
         from ..perception.rivals.inpaint_gan import score_pairs
+        from ..perception.threads import torch_threads
         from ..search.evolution import default_threads
 
-        net = self.net or _shipped()
-        before = torch.get_num_threads()
-        torch.set_num_threads(default_threads())
-        try:
-            logits = score_pairs(net, puzzle.pieces, puzzle.gap)
-        finally:
-            torch.set_num_threads(before)
+        with torch_threads(default_threads()):
+            logits = score_pairs(self.net or _shipped(), puzzle.pieces, puzzle.gap)
         right, below = np.logaddexp(0.0, -logits)  # −log sigmoid
         return by_side(right, below)

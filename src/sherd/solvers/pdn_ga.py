@@ -126,18 +126,13 @@ class PdnGa(Solver):
     def _solve(
         self, puzzle: Puzzle, stop: Stop | None, rng: np.random.Generator, record: Recorder
     ) -> Found:
-        import torch
-
+        from ..perception.threads import torch_threads
         from ..search.evolution import default_threads
 
-        before = torch.get_num_threads()
-        torch.set_num_threads(default_threads())
-        try:
+        with torch_threads(default_threads()):
             record.stage("perception")
             scores = self.perceive(puzzle)
             return evolve(scores, puzzle, self.params, stop, rng, record)
-        finally:
-            torch.set_num_threads(before)
 
 
 class Space:

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import SherdError
 from ..perception.evidence import Evidence
 from ..puzzle import Puzzle
-from .erl_mpp import ErlMpp, _Player
+from .erl_mpp import ErlMpp, Player
 
 if TYPE_CHECKING:
     import torch
@@ -46,20 +46,15 @@ def _network() -> QNetwork:
 
 
 def _perceive(puzzle: Puzzle, net: SDN | None) -> Evidence:
-    import torch
-
     from ..perception.rivals.sdn import perceive_sdn
+    from ..perception.threads import torch_threads
     from ..search.evolution import default_threads
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(default_threads())
-    try:
+    with torch_threads(default_threads()):
         return perceive_sdn(puzzle, net)
-    finally:
-        torch.set_num_threads(before)
 
 
-class Sd2rl(_Player):
+class Sd2rl(Player):
     """Siamese discriminant networks say which pairs are neighbours, a DQN swaps pieces.
 
     From the paper: one Siamese network (EfficientNet-B0) for horizontal and one for vertical pairs;

@@ -83,16 +83,16 @@ class SherdEvoRl(Sherd):
 
         from ..agent.critic import evaluate
         from ..agent.rules import from_evidence
-        from ..agent.touch import _flat
+        from ..agent.touch import flat_board
 
         puzzles, start = from_evidence(evidence, puzzle)
-        boards = torch.stack([_flat(board, start, puzzle.n) for board in (before, after)])
+        boards = torch.stack([flat_board(board, start, puzzle.n) for board in (before, after)])
         which = torch.zeros(2, dtype=torch.long)
         evaluator = self._networks().evaluator
         old, new = evaluate(evaluator, puzzles, boards, which, value=0.0).tolist()
         return float(new - old)
 
     def _networks(self) -> Networks:
-        from .erl_mpp import _agent
+        from .erl_mpp import shipped_agent
 
-        return (self.agent or _agent()).networks
+        return (self.agent or shipped_agent()).networks

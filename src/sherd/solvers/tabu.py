@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SherdError
-from ..perception.dissimilarity import lab, paikin_tal_directed
+from ..perception.dissimilarity import lab, paikin_tal
 from ..perception.evidence import Evidence
 from ..puzzle import EMPTY, Puzzle
 from .base import Found, Recorder, Solver
@@ -82,7 +82,7 @@ class Tabu(Solver):
         p = self.params
         grid = puzzle.require_grid()
         record.stage("perception")
-        evidence = affinity(paikin_tal_directed(lab(puzzle.pieces)), p.sharpness)
+        evidence = affinity(paikin_tal(lab(puzzle.pieces)), p.sharpness)
 
         record.stage("search")
         n, cells = puzzle.n, grid[0] * grid[1]

@@ -15,7 +15,7 @@ PIVOT_GAP, PIVOT_SIDE = 4.0, 64.0
 """Gap and side in pixels at which a calibration's figures hold as they stand."""
 
 
-class _FromDict:
+class FromDict:
     """Dataclasses that are read back from JSON, unknown keys being an error."""
 
     @classmethod
@@ -35,7 +35,7 @@ class _FromDict:
 
 
 @dataclass(frozen=True)
-class NetConfig(_FromDict):
+class NetConfig(FromDict):
     """Sizes of the MPPN. The defaults are the shipped network's."""
 
     stem: int = 24
@@ -95,7 +95,7 @@ class NetConfig(_FromDict):
 
 
 @dataclass(frozen=True)
-class Calibration(_FromDict):
+class Calibration(FromDict):
     """What turns logits into evidence, fitted on validation puzzles (``sherd.train.calibrate``).
 
     Temperatures divide a logit, weights multiply it. Those of pairs follow the gap g and the

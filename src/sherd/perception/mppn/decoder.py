@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ...errors import SherdError
 from .blend import Blend, ResBlock, into_range
-from .config import NetConfig, _FromDict
+from .config import FromDict, NetConfig
 from .encoder import Maps, pad_pieces
 from .network import MPPN
 from .weights import fill, load_part, save_part
@@ -27,7 +27,7 @@ DEFAULT = Path(__file__).resolve().parents[2] / "weights" / "decoder"
 
 
 @dataclass(frozen=True)
-class DecoderConfig(_FromDict):
+class DecoderConfig(FromDict):
     """Sizes of decoder and blend. The defaults are the shipped ones'."""
 
     quarter: int = 64

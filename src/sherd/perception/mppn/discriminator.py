@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...errors import SherdError
-from .config import _FromDict
+from .config import FromDict
 from .weights import fill, load_part, save_part
 
 KIND = "sherd-discriminator"
@@ -41,7 +41,7 @@ NEUTRAL = 0.5
 
 
 @dataclass(frozen=True)
-class DiscriminatorConfig(_FromDict):
+class DiscriminatorConfig(FromDict):
     """Sizes of the discriminator. The defaults are the shipped network's."""
 
     pitch: int = 48
@@ -79,7 +79,7 @@ class DiscriminatorConfig(_FromDict):
 
 
 @dataclass(frozen=True)
-class BoardCalibration(_FromDict):
+class BoardCalibration(FromDict):
     """What turns a logit into global evidence: E_g = logit / temperature."""
 
     temperature: float = 1.0

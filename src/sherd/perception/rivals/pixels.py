@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...puzzle import Puzzle
-from ..neural import _whole
+from ..neural import filled
 
 SIDE = 64
 """Side of a fragment in pixels, for networks that see squares of one size."""
@@ -51,5 +51,5 @@ def resample(pieces: Tensor, side: int) -> Tensor:
 
 def fragments(puzzle: Puzzle, side: int) -> Tensor:
     """``(n, 3, side, side)`` in -1..1; holes have their fragment's mean colour."""
-    x = torch.from_numpy(np.array(_whole(puzzle).pieces)).permute(0, 3, 1, 2)
+    x = torch.from_numpy(np.array(filled(puzzle).pieces)).permute(0, 3, 1, 2)
     return torch.cat([resample(part.float() / 255.0, side) for part in x.split(256)])
