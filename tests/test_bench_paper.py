@@ -162,6 +162,8 @@ def test_lines_of_another_version_are_reused_only_if_told(
         (("--art", "jpleg5", "--systems", "greedy"), "test_img_12gap_55.npy: no such file"),
         (("--limit", 0), "limit: 0"),
         (("--systems", "greedy", "--jobs", 0), "jobs: 0; must be at least 1"),
+        (("--minutes", -1), "minutes: -1; must not be negative"),
+        (("--save", __file__), "test_bench_paper.py: is a file; expected a folder"),
         (("--systems", "greedy", "--jobs", 0, "--dry-run"), "jobs: 0; must be at least 1"),
     ],
 )

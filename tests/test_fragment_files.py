@@ -76,20 +76,16 @@ def test_what_is_no_number_is_no_picture(array: np.ndarray) -> None:
         load_images([array])
 
 
-@given(
-    st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2)), min_size=3, max_size=9),
-    st.sampled_from(["scale", "crop", "pad"]),
-)
-def test_nearly_equal_sizes_become_equal(off: list[Grid], how: str) -> None:
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2)), min_size=3, max_size=9))
+def test_nearly_equal_sizes_become_equal(off: list[Grid]) -> None:
     rng = np.random.default_rng(len(off))
     images = [rng.integers(0, 256, (40 + a, 50 + b, 3)).astype(np.uint8) for a, b in off]
     loaded = load_images(images)
-    pieces, mask, notes = even(loaded, how)  # type: ignore[arg-type]
+    pieces, mask, notes = even(loaded)
     assert mask is None
     assert pieces.dtype == np.uint8
     sizes = np.array([i.shape[:2] for i in images])
-    want = {"scale": np.rint(np.median(sizes, axis=0)), "crop": sizes.min(0), "pad": sizes.max(0)}
-    assert pieces.shape[1:3] == tuple(want[how].astype(int))
+    assert pieces.shape[1:3] == tuple(np.rint(np.median(sizes, axis=0)).astype(int))
     changed = [k for k, i in enumerate(images) if i.shape[:2] != pieces.shape[1:3]]
     assert [note.split(":")[0] for note in notes] == [str(k) for k in changed]
     for k, image in enumerate(images):
@@ -101,12 +97,52 @@ def test_masks_are_brought_to_size_too() -> None:
     rgba = np.full((30, 30, 4), 255, np.uint8)
     rgba[:15, :, 3] = 0
     others = [np.zeros((32, 32, 3), np.uint8)] * 2
-    for how in ("scale", "crop", "pad"):
-        pieces, mask, _ = even(load_images([*others, rgba]), how)  # type: ignore[arg-type]
-        assert mask is not None
-        assert mask.shape == pieces.shape[:3]
-        assert mask[:2].all()
-        assert 0.4 < mask[2].mean() < 0.6
+    pieces, mask, _ = even(load_images([*others, rgba]))
+    assert mask is not None
+    assert mask.shape == pieces.shape[:3]
+    assert mask[:2].all()
+    assert 0.4 < mask[2].mean() < 0.6
+
+
+def test_floats_may_overshoot_white() -> None:
+    bright = np.full((8, 8), 1.05)
+    got = load_images([bright, 0.5 * np.ones((8, 8))]).images
+    assert [int(p.max()) for p in got] == [255, 128]
+
+
+def test_levels_beyond_white_are_refused() -> None:
+    with pytest.raises(SherdError, match="levels up to 70000; expected at most 65535"):
+        load_images([np.full((8, 8), 70_000, np.int32)])
+
+
+def test_turned_pictures_are_set_upright_in_a_list_too() -> None:
+    rgb = np.random.default_rng(0).integers(0, 256, (20, 24, 3)).astype(np.uint8)
+    buffer = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(np.rot90(rgb)).save(buffer, "PNG", exif=exif)
+    assert (load_images([Image.open(buffer)]).images[0] == rgb).all()
+
+
+def test_what_was_not_read_is_said(tmp_path: Path) -> None:
+    rgb = np.zeros((20, 24, 3), np.uint8)
+    pages = [Image.fromarray(rgb), Image.fromarray(rgb + 9)]
+    pages[0].save(tmp_path / "a.tif", save_all=True, append_images=pages[1:])
+    for name in ("b.png", "c.GIF"):
+        save(tmp_path / name, rgb)
+    wanted = (
+        "c.GIF: not read; expected PNG, JPEG, TIFF, WebP or BMP",
+        "a.tif: holds 2 pictures; only the first is read",
+    )
+    assert read_fragments(tmp_path)[1] == wanted
+    files = {f"scans/{f.name}": f.read_bytes() for f in tmp_path.iterdir()}
+    assert read_fragments(zip_of(tmp_path / "x.zip", files))[1] == wanted
+
+
+def test_a_negative_of_16_bits_is_turned_round(tmp_path: Path) -> None:
+    grey = np.random.default_rng(0).integers(0, 65536, (20, 24)).astype(np.uint16)
+    save(tmp_path / "a.tif", 65535 - grey, tiffinfo={262: 0})
+    assert (read_puzzle(tmp_path).pieces[0, ..., 0] == grey // 257).all()
 
 
 def test_wild_sizes_are_refused_by_name(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -307,3 +308,28 @@ def test_a_result_goes_to_a_folder_and_comes_back(tmp_path: Path) -> None:
         result.save(tmp_path / "out")
     result.save(tmp_path / "out", force=True)
     assert (np.asarray(Image.open(tmp_path / "out" / "assembled.png")) == result.image()).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"grid": "2x3"}, "grid: '2x3'; expected (rows, columns)"),
+        ({"grid": 6}, "grid: 6; expected (rows, columns)"),
+        ({"grid": (2.0, 3.0)}, "grid: (2.0, 3.0); expected"),
+        ({"grid": (1000, 1000)}, "grid: 1000x1000 has 1000000 cells; at most 20,000"),
+        ({"gap": "2"}, "gap: '2'; expected a whole number from 0 on"),
+        ({"gap": 2.5}, "gap: 2.5; expected"),
+        ({"gap": 21}, "gap: 21 px between fragments of 20x20 px; it cannot be wider"),
+        ({"grid": None, "missing": -1}, "missing: -1; expected"),
+        ({"seed": -1}, "seed: -1; expected"),
+        ({"seed": None}, "seed: None; expected"),
+        ({"knowledge": {"pins": {}}}, "knowledge: is a dict; expected a sherd.Knowledge"),
+        ({"fragments": None}, "fragments: are a NoneType; expected a folder"),
+    ],
+)
+def test_what_callers_get_wrong_is_one_line(change: dict[str, Any], message: str) -> None:
+    pieces = [np.full((20, 20, 3), 9 * k, np.uint8) for k in range(6)]
+    asked = {"fragments": pieces, "grid": (2, 3), "gap": 2, "system": "evolve", **change}
+    with pytest.raises(SherdError) as caught:
+        sherd.solve(**asked)
+    assert message in str(caught.value)

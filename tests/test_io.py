@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sherd import Puzzle, SherdError
-from sherd.data.atomic import new_folder
+from sherd.data.atomic import Ours, new_folder
 from sherd.data.folder import PUZZLE_JSON, read_puzzle, write_puzzle
 from sherd.data.images import write_png
 
@@ -97,6 +97,8 @@ def test_other_images_in_the_folder_are_left_alone(tmp_path: Path, small: Puzzle
         ("truth", [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 99]], "holds piece 99"),
         ("truth", [[0, 1], [2, 3]], "truth: is 2x2, the grid is 3x4"),
         ("pins", [1], "pins: expected"),
+        ("pins", [], "pins: expected"),
+        ("knowledge", [], "expected an object"),
         ("pins", {"000.png": 3}, "pins: expected"),
         ("pins", {"nobody.png": [0, 0]}, "'nobody.png' is none of the pieces"),
         ("pins", {"000.png": [3, 0]}, "outside the 3x4 grid"),
@@ -145,7 +147,7 @@ def listing(folder: Path) -> list[str]:
 
 def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
     def write() -> None:
-        with new_folder(tmp_path / "a" / "b" / "out", marker="m") as part:
+        with new_folder(tmp_path / "a" / "b" / "out", Ours("m", "m|x")) as part:
             (part / "m").write_text("x")
             raise RuntimeError("half-way")
 
@@ -155,7 +157,7 @@ def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_the_folder_appears_at_the_end(tmp_path: Path) -> None:
-    with new_folder(tmp_path / "a" / "out", marker="m") as part:
+    with new_folder(tmp_path / "a" / "out", Ours("m", "m|x")) as part:
         (part / "m").write_text("x")
         assert not (tmp_path / "a" / "out").exists()
     assert listing(tmp_path) == ["a", "a/out", "a/out/m"]
@@ -163,7 +165,7 @@ def test_the_folder_appears_at_the_end(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with new_folder(tmp_path / "out", marker="m") as part:
+    with new_folder(tmp_path / "out", Ours("m", "m|x")) as part:
         (part / "m").write_text("x")
     assert listing(tmp_path) == ["out", "out/m"]
 
@@ -171,11 +173,16 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
 def test_a_full_folder_is_refused_and_kept(tmp_path: Path, small: Puzzle) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("years of work")
-    with pytest.raises(SherdError, match="not empty; choose another folder or pass --force"):
-        write_puzzle(tmp_path / "out", small)
-    with pytest.raises(SherdError, match=r"holds no puzzle\.json, so it is not replaced"):
-        write_puzzle(tmp_path / "out", small, force=True)
+    for force in (False, True):
+        with pytest.raises(SherdError, match=r"holds no puzzle\.json, so it is not replaced"):
+            write_puzzle(tmp_path / "out", small, force=force)
     assert listing(tmp_path) == ["out", "out/thesis.txt"]
+    write_puzzle(tmp_path / "p", small)
+    (tmp_path / "p" / "thesis.txt").write_text("years of work")
+    before = listing(tmp_path)
+    with pytest.raises(SherdError, match=r"holds thesis\.txt as well, so it is not replaced"):
+        write_puzzle(tmp_path / "p", small, force=True)
+    assert listing(tmp_path) == before
 
 
 def test_force_replaces_what_sherd_wrote(tmp_path: Path, small: Puzzle) -> None:

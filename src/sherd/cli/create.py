@@ -48,9 +48,15 @@ def create(
     check_gap(gap)
     if jitter < 0:
         raise SherdError(f"jitter: {jitter}; must not be negative")
+    if out.resolve() in image.resolve().parents:
+        raise SherdError(f"{out}: holds {image.name} itself; choose another folder")
     picture = read_image(image)
     if piece is None:
         room = (picture.shape[0] - 2 * jitter, picture.shape[1] - 2 * jitter)
+        if min(room) < 1:
+            raise SherdError(
+                f"jitter: {jitter}; leaves nothing of {picture.shape[1]}x{picture.shape[0]} px"
+            )
         side = largest_piece(room, shape, gap, mode)
     else:
         side = (piece, piece)

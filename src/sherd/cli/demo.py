@@ -30,11 +30,11 @@ def demo(
     from skimage import data
 
     from .. import pictures
-    from ..data.atomic import new_folder
+    from ..data.atomic import Ours, new_folder
     from ..data.cutting import Geometry, cut
     from ..data.folder import write_puzzle
     from ..fragments import Reassembly
-    from ..fragments.save import LAYOUT_CSV, RESULT_JSON, write_result
+    from ..fragments.save import LAYOUT_CSV, RESULT_FOLDER, RESULT_JSON, write_result
     from ..puzzle import score_puzzle
     from ..solvers import DEFAULT, make_solver
     from .parse import parse_seed
@@ -44,7 +44,8 @@ def demo(
     rng = np.random.default_rng(parse_seed(seed))
     whole = cut(np.asarray(data.coffee()), Geometry(GRID, (PIECE, PIECE), GAP), fit="crop")
     puzzle = whole.puzzle.shuffled(rng)
-    with new_folder(out, marker=RESULT_JSON, force=True) as part:
+    ours = Ours("sheet.png", rf"{RESULT_FOLDER.names}|sheet\.png|convergence\.png|puzzle")
+    with new_folder(out, ours, force=True) as part:
         puzzle = replace(puzzle, names=write_puzzle(part / "puzzle", puzzle))
         callbacks, display = watch()
         with display:

@@ -13,6 +13,7 @@ The ending of a file name may be left out.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -42,6 +43,15 @@ def parse_knowledge(
     for text in rim:
         known |= _rim(text, names)
     return known
+
+
+def check_forbidden(known: Knowledge, grid: tuple[int, int] | None) -> None:
+    """A forbidden cell outside of the grid is a slip of the keyboard."""
+    rows, cols = grid or (math.inf, math.inf)
+    for _, cell in known.not_in:
+        if not (0 <= cell[0] < rows and 0 <= cell[1] < cols):
+            where = "" if grid is None else f" the {grid[0]}x{grid[1]} grid"
+            raise SherdError(f"forbid: cell {cell} is outside{where}")
 
 
 def parse_pins(texts: Iterable[str], names: tuple[str, ...]) -> dict[int, Cell]:
@@ -135,6 +145,8 @@ def _number(piece: str, names: tuple[str, ...]) -> int | None:
 def _find(piece: str, names: tuple[str, ...], what: str) -> int:
     found = _matches(piece, names)
     if len(found) != 1:
-        why = "is none of the pieces" if not found else f"could be any of {len(found)} pieces"
-        raise SherdError(f"{what}: {piece!r} {why}; name one such as {names[0]!r}")
+        if found:
+            several = " or ".join(repr(names[k]) for k in found)
+            raise SherdError(f"{what}: {piece!r} could be any of {len(found)} pieces: {several}")
+        raise SherdError(f"{what}: {piece!r} is none of the pieces; name one such as {names[0]!r}")
     return found[0]

@@ -79,9 +79,9 @@ def solve(
     from .. import fragments
     from ..data.atomic import new_folder
     from ..data.folder import read_fragments
-    from ..fragments.save import RESULT_JSON, scores_of, write_result
+    from ..fragments.save import RESULT_FOLDER, scores_of, write_result
     from ..solvers import DEFAULT, MaxRuntime, make_solver
-    from .knowledge import parse_knowledge
+    from .knowledge import check_forbidden, parse_knowledge
     from .parse import check_gap, check_missing, parse_grid, parse_seed
     from .results import read_board
     from .show import print_json, scores_line, watch
@@ -103,12 +103,13 @@ def solve(
         corner=corner or (),
         rim=rim or (),
     )
+    check_forbidden(known, puzzle.grid)
     if restore:
         from ..perception.restore import ready
 
         ready()
     where = _beside(folder) if out is None else out
-    with new_folder(where, marker=RESULT_JSON, force=force) as part:
+    with new_folder(where, RESULT_FOLDER, force=force) as part:
         callbacks, display = watch()
         with display:
             result = fragments.solve(

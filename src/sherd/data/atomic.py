@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import SherdError
 
 
+@dataclass(frozen=True)
+class Ours:
+    """How a folder that sherd wrote is known."""
+
+    marker: str
+    """A file that it holds in any case."""
+    names: str
+    """All that it may hold, as a regular expression."""
+
+
 @contextmanager
 def new_folder(
-    target: str | os.PathLike[str], *, marker: str, force: bool = False
+    target: str | os.PathLike[str], ours: Ours, *, force: bool = False
 ) -> Iterator[Path]:
     """A folder to write into that becomes ``target`` when the block ends without an error.
 
     It lies beside ``target`` meanwhile; on an error it is removed, with the parents that were
     made for it. A ``target`` with something in it is refused. ``force`` replaces it, but only if
-    it holds ``marker``, the file by which a folder that sherd wrote is known: a mistyped name
-    must not cost anyone their pictures.
+    it is one of ``ours`` and holds nothing else: a mistyped name must not cost anyone their
+    pictures.
     """
     target = Path(target)
-    _check(target, marker, force)
+    _check(target, ours, force)
     place = target.resolve()  # a link to a folder stays one
     parent = place.parent
     made = [p for p in (parent, *parent.parents) if not p.exists()]
@@ -37,13 +49,13 @@ def new_folder(
         raise SherdError(f"{target}: cannot be written: {e.strerror or e}") from e
     try:
         yield temp
-        _swap(temp, place, marker, force)
+        _swap(temp, place, ours, force)
     except BaseException:
         _remove(temp, made)
         raise
 
 
-def _check(target: Path, marker: str, force: bool) -> None:
+def _check(target: Path, ours: Ours, force: bool) -> None:
     try:
         inside = os.listdir(target)
     except FileNotFoundError:
@@ -52,18 +64,20 @@ def _check(target: Path, marker: str, force: bool) -> None:
         raise SherdError(f"{target}: cannot be written: it is a file, or below one") from e
     except OSError as e:
         raise SherdError(f"{target}: cannot be read: {e.strerror or e}") from e
-    if inside and not force:
-        raise SherdError(f"{target}: is not empty; choose another folder or pass --force")
-    if inside and marker not in inside:
+    others = sorted(name for name in inside if not re.fullmatch(ours.names, name))
+    if inside and (ours.marker not in inside or others):
+        lacks = f"no {ours.marker}" if ours.marker not in inside else f"{others[0]} as well"
         raise SherdError(
-            f"{target}: is not empty and holds no {marker}, so it is not replaced; "
+            f"{target}: is not empty and holds {lacks}, so it is not replaced; "
             "choose another folder"
         )
+    if inside and not force:
+        raise SherdError(f"{target}: is not empty; choose another folder or pass --force")
 
 
-def _swap(temp: Path, target: Path, marker: str, force: bool) -> None:
+def _swap(temp: Path, target: Path, ours: Ours, force: bool) -> None:
     """Put ``temp`` where ``target`` is; what was there goes only once the new one is in place."""
-    _check(target, marker, force)  # again: solving may have taken minutes
+    _check(target, ours, force)  # again: solving may have taken minutes
     old = temp.with_suffix(".old")
     try:
         if target.exists():

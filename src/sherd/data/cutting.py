@@ -94,6 +94,8 @@ class Cut:
 
 WHITES = (1.0, 255.0, 65535.0)
 """What white may be where numbers have 32 bits and more: the least that none exceeds."""
+BEYOND = 1.2
+"""Floats may exceed it by this factor: what scales pictures overshoots at edges."""
 
 
 def is_deep(image: Image.Image | np.ndarray) -> bool:
@@ -110,8 +112,11 @@ def white_of(images: Iterable[Image.Image | np.ndarray]) -> float:
         a = np.asarray(image)
         if a.dtype.kind not in "iuf" or not np.isfinite(a).all():
             raise SherdError(f"image: of {a.dtype}, or with NaN; expected finite numbers")
-        top = max(top, float(a.max(initial=0)))
-    return next((w for w in WHITES if top <= w), WHITES[-1])
+        top = max(top, float(a.max(initial=0)) / (BEYOND if a.dtype.kind == "f" else 1.0))
+    for white in WHITES:
+        if top <= white:
+            return white
+    raise SherdError(f"image: levels up to {top:.0f}; expected at most {WHITES[-1]:.0f}")
 
 
 def to_rgb(image: Image.Image | np.ndarray, white: float | None = None) -> np.ndarray:

@@ -26,13 +26,14 @@ import numpy as np
 
 from ..errors import SherdError
 from ..puzzle import Knowledge, Puzzle
-from .atomic import new_folder
-from .fragments import even, load_files, load_zip, unpack
-from .images import write_png
+from .atomic import Ours, new_folder
+from .fragments import even, load_files, load_zip, unpack, unread
+from .images import READABLE, write_png
 from .zips import Limits
 
 FORMAT = 1
 PUZZLE_JSON = "puzzle.json"
+PUZZLE_FOLDER = Ours(PUZZLE_JSON, r"puzzle\.json|\d{3,}\.png")
 MAX_SIDE = 1000
 """Most rows or columns of a grid that is read: more is a slip of the keyboard."""
 MAX_GAP = 10_000
@@ -60,7 +61,7 @@ def write_puzzle(
     }
     if puzzle.knowledge:
         about["knowledge"] = puzzle.knowledge.to_entries(names)
-    with new_folder(folder, marker=PUZZLE_JSON, force=force) as part:
+    with new_folder(folder, PUZZLE_FOLDER, force=force) as part:
         for k, name in enumerate(names):
             write_png(
                 part / name, puzzle.pieces[k], None if puzzle.mask is None else puzzle.mask[k]
@@ -108,11 +109,14 @@ def read_fragments(
         pieces, mask, notes = even(loaded)
     except SherdError as e:
         raise SherdError(f"{source}: {e}") from e
+    if names is None:
+        notes = (*(f"{name}: not read; expected {READABLE}" for name in unread(source)), *notes)
     given = None if about.get("grid") is None else (about["grid"][0], about["grid"][1])
     truth = about.get("truth")
     try:
         pins = Knowledge.named(loaded.names, pins=about.get("pins") or {})
-        known = Knowledge.from_entries(about.get("knowledge") or {}, loaded.names)
+        entries = about.get("knowledge")
+        known = Knowledge.from_entries({} if entries is None else entries, loaded.names)
         puzzle = Puzzle(
             pieces,
             grid=grid or given,
@@ -184,7 +188,8 @@ def _checked(about: dict[str, Any], where: Path) -> list[str]:
         raise SherdError(f"{where}: gap: {gap!r}; expected 0 to {MAX_GAP} pixels, or null")
     if truth is not None:
         check_rows(truth, f"{where}: truth")
-    pins, blocked = about.get("pins") or {}, about.get("blocked") or []
+    pins = {} if about.get("pins") is None else about["pins"]
+    blocked = [] if about.get("blocked") is None else about["blocked"]
     if not isinstance(pins, dict) or not all(_is_cell(c) for c in pins.values()):
         raise SherdError(f'{where}: pins: expected {{"file name": [row, column]}}')
     for name in pins:

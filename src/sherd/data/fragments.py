@@ -1,27 +1,24 @@
 """Fragments as people have them: scans in a folder or a zip, of nearly one size.
 
 Sizes that differ by a few pixels are brought to one: the odd ones are scaled to the usual size, so
-that all keep their outermost pixels, which is where fragments are compared. On validation pictures
-with sizes ±2 px off, the strongest candidate of a side is right for 92 % of the sides when odd ones
-are scaled (nearly as many as without noise), 85 % when all are cropped to the smallest and 80 %
-when all are padded to the largest.
+that all keep their outermost pixels, which is where fragments are compared.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from PIL import Image
 
 from ..errors import SherdError
 from .cutting import is_deep, white_of
-from .images import Picture, decode, list_images, split_alpha
+from .images import OTHERS, PAGES, Picture, decode, list_images, split_alpha, upright
 from .zips import Limits, is_zip, read_zip
 
 TOLERANCE = 0.1
@@ -29,7 +26,6 @@ TOLERANCE = 0.1
 TOLERATED = 4
 """Pixels by which it may differ in any case."""
 
-Even = Literal["crop", "pad", "scale"]
 Picturelike = str | os.PathLike[str] | np.ndarray | Image.Image
 
 
@@ -42,6 +38,8 @@ class Loaded:
     """``(H, W, 3) uint8`` each."""
     masks: list[np.ndarray | None]
     """``(H, W) bool`` each, None where all is there."""
+    notes: tuple[str, ...] = ()
+    """On what was left out."""
 
 
 def load_images(images: Sequence[Picturelike], limits: Limits | None = None) -> Loaded:
@@ -59,7 +57,9 @@ def load_images(images: Sequence[Picturelike], limits: Limits | None = None) -> 
         image = images[k]
         if isinstance(image, str | os.PathLike):
             return Picture(Path(image)).open()
-        if isinstance(image, Image.Image | np.ndarray):
+        if isinstance(image, Image.Image):
+            return upright(image, f"fragments: number {k}")
+        if isinstance(image, np.ndarray):
             return image
         raise SherdError(
             f"fragments: number {k} is of type {type(image).__name__}; expected an array, a PIL "
@@ -99,10 +99,14 @@ def _load(
         raise SherdError(f"fragments: {len(names)} of them; at most {limits.files} are read")
     images, masks, total = [], [], 0
     deep: dict[int, Image.Image | np.ndarray] = {}
+    notes: list[str] = []
     for k, (name, image) in enumerate(zip(names, opened, strict=True)):
         fragment, mask = split_alpha(image, where + name)
         if is_deep(image):
             deep[k] = image
+        pages = image.info.get(PAGES, 1) if isinstance(image, Image.Image) else 1
+        if pages > 1:
+            notes.append(f"{name}: holds {pages} pictures; only the first is read")
         h, w = fragment.shape[:2]
         total += h * w
         if h * w > limits.pixels:
@@ -117,16 +121,13 @@ def _load(
     white = white_of(deep.values())
     for k, image in deep.items():
         images[k], masks[k] = split_alpha(image, where + names[k], white)
-    return Loaded(tuple(names), images, masks)
+    return Loaded(tuple(names), images, masks, tuple(notes))
 
 
-def even(
-    loaded: Loaded, how: Even = "scale"
-) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
+def even(loaded: Loaded) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
     """Fragments of one size: ``(n, H, W, 3) uint8``, their mask, and a note per changed file.
 
-    ``crop`` takes the smallest height and width, ``pad`` the largest (edge pixels are repeated),
-    ``scale`` the median. A fragment far from the usual size is an error.
+    That is the median height and width. A fragment far from it is an error.
     """
     sizes = np.array([image.shape[:2] for image in loaded.images])
     usual = np.median(sizes, axis=0)
@@ -137,40 +138,39 @@ def even(
             f"{loaded.names[k]}: is {sizes[k, 1]}x{sizes[k, 0]} px, most fragments are about "
             f"{usual[1]:.0f}x{usual[0]:.0f}; all must be of one size, give or take a few pixels"
         )
-    pick = {"crop": sizes.min(axis=0), "pad": sizes.max(axis=0), "scale": np.rint(usual)}
-    size = (int(pick[how][0]), int(pick[how][1]))
+    height, width = (int(s) for s in np.rint(usual))
     notes = tuple(
-        f"{name}: {_DONE[how]} from {w}x{h} to {size[1]}x{size[0]} px"
+        f"{name}: scaled from {w}x{h} to {width}x{height} px"
         for name, (h, w) in zip(loaded.names, sizes, strict=True)
-        if (h, w) != size
+        if (h, w) != (height, width)
     )
-    pieces = np.stack([_to(image, size, how) for image in loaded.images])
+    pieces = np.stack([_scaled(image, height, width) for image in loaded.images])
     mask = None
     if any(m is not None for m in loaded.masks):
-        whole = np.ones(size, dtype=bool)
-        mask = np.stack([whole if m is None else _to(m, size, how) for m in loaded.masks])
-    return pieces, mask, notes
+        whole = np.ones((height, width), dtype=bool)
+        mask = np.stack([whole if m is None else _scaled(m, height, width) for m in loaded.masks])
+    return pieces, mask, (*loaded.notes, *notes)
 
 
-_DONE = {"crop": "cropped", "pad": "padded", "scale": "scaled"}
-
-
-def _to(image: np.ndarray, size: tuple[int, int], how: Even) -> np.ndarray:
-    if image.shape[:2] == size:
+def _scaled(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    if image.shape[:2] == (height, width):
         return image
-    if how == "scale":
-        grey = Image.fromarray(image.astype(np.uint8) * 255 if image.dtype == bool else image)
-        scaled = np.asarray(grey.resize((size[1], size[0]), Image.Resampling.BICUBIC))
-        return scaled >= 128 if image.dtype == bool else scaled
-    if how == "pad":
-        room = [(s - k) // 2 for s, k in zip(size, image.shape[:2], strict=True)]
-        rest = [s - k - r for s, k, r in zip(size, image.shape[:2], room, strict=True)]
-        wide = [*zip(room, rest, strict=True), *[(0, 0)] * (image.ndim - 2)]
-        return np.pad(image, wide, mode="edge")
-    y, x = ((k - s) // 2 for s, k in zip(size, image.shape[:2], strict=True))
-    return image[y : y + size[0], x : x + size[1]]
+    grey = Image.fromarray(image.astype(np.uint8) * 255 if image.dtype == bool else image)
+    scaled = np.asarray(grey.resize((width, height), Image.Resampling.BICUBIC))
+    return scaled >= 128 if image.dtype == bool else scaled
 
 
 def unpack(source: Path, limits: Limits, extra: str) -> dict[str, bytes] | None:
     """The files of a zip; None where ``source`` is a folder."""
     return read_zip(source, limits, (extra,)) if is_zip(source) and not source.is_dir() else None
+
+
+def unread(source: Path) -> list[str]:
+    """Pictures in a folder or zip file of a kind that is not read."""
+    if is_zip(source) and not source.is_dir():
+        with zipfile.ZipFile(source) as archive:
+            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    else:
+        names = [entry.name for entry in os.scandir(source) if entry.is_file()]
+    plain = (name.rpartition("/")[2] for name in names)
+    return sorted(n for n in plain if Path(n).suffix.lower() in OTHERS and not n.startswith("."))

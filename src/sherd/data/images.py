@@ -23,6 +23,15 @@ MAX_PIXELS = 80_000_000
 """Largest picture that is decoded. Below PIL's own limit, so that ours is the one that speaks."""
 
 READABLE = "PNG, JPEG, TIFF, WebP or BMP"
+OTHERS = frozenset({
+    ".gif", ".heic", ".heif", ".avif", ".jp2", ".jxl", ".jfif", ".jpe", ".psd", ".svg", ".pdf",
+    ".tga", ".ppm", ".pgm", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf", ".exr",
+})  # fmt: skip
+"""Endings of pictures that are not read."""
+PAGES = "sherd_pages"
+"""Entry of `Image.info`: how many pictures there are in the file."""
+BITS, PHOTOMETRIC, PLANAR = 258, 262, 284
+"""Entries of TIFF files."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +188,12 @@ def list_pictures(source: str | os.PathLike[str]) -> list[Picture]:
     return [Picture(source, m.name, m.offset_data, m.size) for m in members]
 
 
+def _tag(image: Image.Image, number: int) -> object:
+    """A TIFF's entry; None of other pictures."""
+    tags = getattr(image, "tag_v2", {})
+    return tags.get(number)
+
+
 def _identify(stream: BinaryIO, what: str) -> Image.Image:
     """The picture in ``stream``, only its header read."""
     try:
@@ -194,6 +209,12 @@ def _identify(stream: BinaryIO, what: str) -> Image.Image:
         raise SherdError(
             f"{what}: is {image.width}x{image.height} px; at most {MAX_PIXELS:,} pixels are read"
         )
+    bits = _tag(image, BITS)
+    if _tag(image, PLANAR) == 2 and isinstance(bits, tuple) and max(bits) > 8:
+        raise SherdError(
+            f"{what}: is a TIFF of {max(bits)} bits in separate colour planes, which is not read; "
+            "save it as PNG"
+        )
     return image
 
 
@@ -204,6 +225,22 @@ def decode(stream: BinaryIO, what: str) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # oddities in metadata are none of the user's business
             image.load()
+            pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
+            negative = image.mode.startswith("I;16") and _tag(image, PHOTOMETRIC) == 0
+    except Exception as e:
+        raise _damaged(what) from e
+    image = upright(image, what)
+    if negative:  # Pillow turns those of 8 bits only
+        image = Image.fromarray(65535 - np.asarray(image))
+    image.info[PAGES] = pages
+    return image
+
+
+def upright(image: Image.Image, what: str) -> Image.Image:
+    """``image`` turned as its EXIF entry says."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             return ImageOps.exif_transpose(image)
     except Exception as e:
         raise _damaged(what) from e

@@ -17,6 +17,9 @@ from .possible import spare_pieces
 from .result import Reassembly
 from .work import Work
 
+MAX_CELLS = 20_000
+"""Of a grid that is searched: more is a slip of the keyboard."""
+
 if TYPE_CHECKING:
     from PIL import Image
 
@@ -76,7 +79,9 @@ def solve(
     The board and all that belongs to it. A `SherdError` says in one line what is wrong.
     """
     heard = callbacks or Callbacks()
+    _check_types(grid, gap, missing, seed, knowledge)
     puzzle, notes = _read(fragments, grid, gap)
+    _check_gap(puzzle)
     puzzle = _with_knowledge(puzzle, pins, knowledge)
     if start is not None:
         puzzle, start = _with_start(puzzle, start)
@@ -94,6 +99,36 @@ def solve(
     return Work(puzzle, solver, seed, stop, heard, list(notes)).run(start, missing)
 
 
+def _check_types(
+    grid: object, gap: object, missing: object, seed: object, knowledge: object
+) -> None:
+    """What a caller may get wrong, in one line each."""
+    if grid is not None and not (
+        isinstance(grid, tuple | list) and len(grid) == 2 and all(map(_is_whole, grid))
+    ):
+        raise SherdError(f"grid: {grid!r}; expected (rows, columns), or None where it is unknown")
+    for name, value in (("gap", gap), ("missing", missing), ("seed", seed)):
+        if name != "seed" and value is None:
+            continue
+        if not _is_whole(value) or value < 0:  # type: ignore[operator]
+            raise SherdError(f"{name}: {value!r}; expected a whole number from 0 on")
+    if knowledge is not None and not isinstance(knowledge, Knowledge):
+        raise SherdError(f"knowledge: is a {type(knowledge).__name__}; expected a sherd.Knowledge")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _check_gap(puzzle: Puzzle) -> None:
+    height, width = puzzle.piece_size
+    if puzzle.gap is not None and puzzle.gap > max(height, width):
+        raise SherdError(
+            f"gap: {puzzle.gap} px between fragments of {width}x{height} px; "
+            "it cannot be wider than they are"
+        )
+
+
 def _read(
     fragments: Fragments, grid: tuple[int, int] | None, gap: int | None
 ) -> tuple[Puzzle, tuple[str, ...]]:
@@ -107,6 +142,11 @@ def _read(
         return read_fragments(fragments, grid, gap)
     from ..data.fragments import even, load_images
 
+    if not isinstance(fragments, Sequence | np.ndarray):
+        raise SherdError(
+            f"fragments: are a {type(fragments).__name__}; expected a folder, a zip file, a list "
+            "of images or a Puzzle"
+        )
     loaded = load_images(list(fragments))
     pieces, mask, notes = even(loaded)
     return Puzzle(pieces, grid, gap, mask, names=loaded.names), notes
@@ -142,6 +182,8 @@ def _with_start(puzzle: Puzzle, start: np.ndarray) -> tuple[Puzzle, np.ndarray]:
 def _check_fits(puzzle: Puzzle) -> None:
     """Too few pieces are a puzzle with losses, a few too many are strangers; more is a mistake."""
     rows, cols = puzzle.require_grid()
+    if rows * cols > MAX_CELLS:
+        raise SherdError(f"grid: {rows}x{cols} has {rows * cols} cells; at most {MAX_CELLS:,}")
     free = rows * cols - len(puzzle.blocked)
     if puzzle.n - free > spare_pieces(puzzle.n):
         raise SherdError(

@@ -135,7 +135,7 @@ class Reassembly(Result):
         What result.json holds.
         """
         from ..data.atomic import new_folder
-        from .save import RESULT_JSON, write_result
+        from .save import RESULT_FOLDER, write_result
 
-        with new_folder(Path(folder), marker=RESULT_JSON, force=force) as part:
+        with new_folder(Path(folder), RESULT_FOLDER, force=force) as part:
             return write_result(part, self, animate=animate, restore=restore, report=report)

@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..data.atomic import Ours
 from ..errors import SherdError
 from ..puzzle import positions
 
@@ -20,6 +21,10 @@ FORMAT = 1
 RESULT_JSON = "result.json"
 LAYOUT_CSV = "layout.csv"
 REPORT_HTML = "report.html"
+RESULT_FOLDER = Ours(
+    RESULT_JSON,
+    r"result\.json|layout\.csv|report\.html|assembled\.png|restored\.png|reassembly\.gif",
+)
 
 
 def result_entries(puzzle: Puzzle, result: Result, scores: Scores | None) -> dict[str, Any]:
@@ -119,10 +124,14 @@ def write_layout(path: Path, result: Reassembly) -> None:
     lines.writerow(["piece", "row", "column", "confidence"])
     for name, c in zip(result.names, cell, strict=True):
         r, k = divmod(int(c), result.board.shape[1])
-        lines.writerow(
-            [name, "", "", ""] if c < 0 else [name, r, k, f"{result.confidence[r, k]:.4f}"]
-        )
+        place = ["", "", ""] if c < 0 else [r, k, f"{result.confidence[r, k]:.4f}"]
+        lines.writerow([plain_cell(name), *place])
     write_text(path, text.getvalue())
+
+
+def plain_cell(text: str) -> str:
+    """``text`` so that no spreadsheet takes it for a formula."""
+    return f"'{text}" if text[:1] in tuple("=+-@\t\r") else text
 
 
 def write_text(path: Path, text: str) -> None:

@@ -89,7 +89,8 @@ def pick_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name not in ("cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
-        raise SherdError(f"device: {name!r} cannot be used here; use auto, cpu or cuda")
+        there = ", cpu or cuda" if torch.cuda.is_available() else " or cpu"
+        raise SherdError(f"device: {name!r} cannot be used here; use auto{there}")
     return torch.device("cuda", 0) if name == "cuda" else torch.device("cpu")
 
 
