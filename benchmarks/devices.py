@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -44,6 +45,8 @@ def main() -> None:
     parser.add_argument("--puzzles", type=int, default=4)
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
+    if torch.device(args.device).type == "cuda" and not torch.cuda.is_available():
+        sys.exit(f"error: device: {args.device!r} is not here; a second device is what is compared")
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
     device, cpu = torch.device(args.device), torch.device("cpu")

@@ -154,12 +154,19 @@ def rows(args: argparse.Namespace, missing: int) -> Iterator[Row]:
     yield from sorted(by_kind.values(), key=lambda row: (row.name == "both", row.name))
 
 
+def counts(text: str) -> list[int]:
+    """``0,1,3``."""
+    if not all(part.strip().isdecimal() for part in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected numbers such as 0,1,3")
+    return [int(part) for part in text.split(",")]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder that holds art5/ and photos/ [default: $SHERD_DATA]")
     parser.add_argument("--gap", type=int, default=4)
-    parser.add_argument("--missing", default="0,1,3", help="pieces lost, a table each")
+    parser.add_argument("--missing", type=counts, default="0,1,3", help="pieces lost, a table each")
     parser.add_argument("--noise", type=int, default=2, help="pixels that sizes are off at most")
     parser.add_argument("--strangers", type=int, default=0, help="pieces of another picture")
     parser.add_argument("--know-gap", action="store_true", help="say how wide the gap is")
@@ -170,7 +177,7 @@ def main() -> None:
     strange = "  strangers" if args.strangers else ""
     known = "gap given" if args.know_gap else "gap unknown"
     try:
-        for missing in (int(m) for m in args.missing.split(",")):
+        for missing in args.missing:
             print(
                 f"gap {args.gap} px, sizes ±{args.noise} px, {missing} missing, "
                 f"{args.strangers} strangers, grid unknown, {known}, seed {args.seed}"

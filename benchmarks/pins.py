@@ -22,6 +22,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from sherd.cli.parse import parse_grid
 from sherd.data.sets import (
     ART5,
     Item,
@@ -91,7 +92,7 @@ def course(
 def chosen(args: argparse.Namespace) -> list[Item]:
     """The puzzles, not yet cut."""
     root = data_root(args.data)
-    rows, cols = (int(x) for x in args.grid.split("x"))
+    rows, cols = parse_grid(args.grid)
     asked = ((rows, cols), args.piece, args.gap)
     if args.pictures == "art5-val" and asked == (ART5.grid, ART5.piece[0], ART5.gap):
         return list(art5_items(root, Selection(split="val", limit=args.limit)))
