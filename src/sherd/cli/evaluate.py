@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ..errors import SherdError
+
 EXAMPLE = "Example: sherd eval puzzle puzzle-solved/result.json"
 
 
@@ -27,7 +29,13 @@ def evaluate(
     from .show import print_json, scores_line
 
     puzzle = read_puzzle(folder)
-    scores = score_puzzle(read_board(result, puzzle), puzzle, fixed_centre=fixed_centre)
+    if puzzle.truth is None:
+        raise SherdError(f"{folder}: has no truth to score against; it stands in puzzle.json")
+    board = read_board(result, puzzle)
+    try:
+        scores = score_puzzle(board, puzzle, fixed_centre=fixed_centre)
+    except SherdError as e:
+        raise SherdError(f"{result}: {e}") from e
     if as_json:
         print_json(scores.asdict())
     else:

@@ -68,9 +68,12 @@ class Knowledge:
         for piece, cell in self.pins.items():
             if (piece, tuple(cell)) in self.not_in:
                 raise SherdError(f"knowledge: piece {piece} is both pinned to {cell} and forbidden")
-        cells = list(self.pins.values())
-        if len(set(cells)) < len(cells):
-            raise SherdError("pin: two pieces are pinned to one cell")
+        first: dict[Cell, int] = {}
+        for piece, cell in self.pins.items():
+            if first.setdefault(cell, piece) != piece:
+                raise SherdError(
+                    f"pin: two pieces are pinned to one cell: {first[cell]} and {piece} to {cell}"
+                )
 
     @staticmethod
     def apart(a: int, b: int) -> Knowledge:
