@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
@@ -43,9 +44,16 @@ class Studio:
     """A server process and its folder."""
 
     def __init__(
-        self, folder: Path, *, system: str = "evolve", limits: Limits | None = None, **words: Any
+        self,
+        folder: Path,
+        *,
+        system: str = "evolve",
+        limits: Limits | None = None,
+        log: Path | None = None,
+        **words: Any,
     ) -> None:
         self.folder = folder
+        self.log = log
         self.hold = folder.parent / f"{folder.name}.hold"
         self._words = {"folder": str(folder), "system": system, **words}
         if limits is not None:
@@ -61,12 +69,14 @@ class Studio:
             "OMP_NUM_THREADS": "1",
             "SHERD_THREADS": "1",
         }
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, json.dumps(self._words)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
+        with contextlib.nullcontext() if self.log is None else self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", SERVE, json.dumps(self._words)],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=env,
+            )
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().strip()
         assert self.address.startswith("http://127.0.0.1:"), "the studio did not start"

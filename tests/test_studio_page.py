@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 import shutil
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the studio needs sherd[studio]")
 pytest.importorskip("playwright", reason="the page's tests need playwright")
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Route, expect, sync_playwright
 
 from sherd import Puzzle
 from studio_tools import SECONDS, Studio, files_of, puzzle_of, truth_of, until, zipped
@@ -253,6 +254,63 @@ def test_reload_while_it_runs(page: Page, studio: Studio, photo: np.ndarray) -> 
     expect(page.locator(".card")).to_contain_text("put together")
     page.click(".card")
     reached(page, "done")
+
+
+def test_a_page_that_was_left_paints_no_more(page: Page, studio: Studio, photo: np.ndarray) -> None:
+    begin(page, puzzle_of(photo, (2, 3)))
+    reached(page, "done")
+    job = page.url.rpartition("/")[2]
+    asked: list[Route] = []
+    some = re.compile(rf"/api/jobs/{job}(/film|/made/restored.png)?$")
+    page.route(some, lambda route: asked.append(route))
+    page.click("#restored")
+    page.click("#again")
+    page.fill(".title", "Another title")
+    page.press(".title", "Enter")
+    until(lambda: page.title() and len(asked), lambda n: n == 3)
+    page.click("a[data-home]")
+    page.wait_for_selector("[data-sample]")
+    for route in asked:
+        with contextlib.suppress(Error):  # the page has let go of one itself
+            route.continue_()
+    until(lambda: studio.job(job)["title"], lambda title: title == "Another title")
+    page.wait_for_timeout(1500)  # the film has a break of 900 ms before it begins
+    expect(page.locator(".title")).to_have_count(0)
+    assert page.title() == "sherd studio"
+    assert page.evaluate("document.body.dataset.state ?? null") is None
+    page.unroute(some)
+    # who deletes a work leaves its page, and need not be told that it is gone
+    page.click(".card")
+    reached(page, "done")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.click("#delete")
+    page.wait_for_selector("[data-sample]")
+    page.wait_for_timeout(200)
+    expect(page.locator("#banner")).to_be_hidden()
+
+
+def test_a_reading_of_another_grid_is_not_offered(
+    page: Page, studio: Studio, photo: np.ndarray
+) -> None:
+    puzzle = puzzle_of(photo, (2, 3))
+    job = studio.bring(files_of(puzzle))[1]["id"]
+    at = f"/api/jobs/{job}"
+    studio.good("POST", f"{at}/solve", {})
+    told = studio.wait(job, "done")
+    board = told["table"]["board"]
+    tall = [board[0][:2], [board[0][2], board[1][0]], board[1][1:]]
+    others = [{"board": b, "odds": 0.5, "score": 0.0} for b in (tall, board[::-1], tall)]
+    told.update(version=told["version"] + 1, title="With readings", alternatives=others)
+    page.goto(f"{studio.address}job/{job}")
+    reached(page, "done")
+    page.route(f"**{at}", lambda route: route.fulfill(json=told))
+    page.fill(".title", "With readings")
+    page.press(".title", "Enter")
+    expect(page).to_have_title("With readings · sherd studio")
+    strip = page.get_by_role("group", name="Other readings").get_by_role("button")
+    expect(strip).to_have_count(1)
+    strip.click()
+    until(lambda: shown(page), lambda b: b == board[::-1])
 
 
 def test_two_tabs(page: Page, studio: Studio, photo: np.ndarray) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
+import re
 import signal
 import socket
 import threading
@@ -189,6 +192,51 @@ def alive(pid: int) -> bool:
         return False
 
 
+def test_a_job_that_cannot_be_saved_spoils_no_other(studio: Studio, photo: np.ndarray) -> None:
+    puzzles = [puzzle_of(photo, (2, 3), seed=k) for k in range(2)]
+    first, second = (studio.bring(files_of(p))[1]["id"] for p in puzzles)
+    studio.hold.touch()
+    for job in (first, second):
+        studio.good("POST", f"/api/jobs/{job}/solve", {})
+    until(lambda: studio.job(first), lambda j: j["live"] is not None)
+    file = studio.folder / "jobs" / first / "job.json"
+    file.unlink()
+    (file / "in the way").mkdir(parents=True)  # as bad as a full disk
+    time.sleep(1.2)  # the next board is to be written
+    studio.hold.unlink()
+    assert "could not write" in studio.wait(first, "failed", "done")["message"]
+    assert studio.wait(second, "done", "failed")["table"]["board"] == truth_of(puzzles[1])
+    for job in (first, second):
+        studio.good("DELETE", f"/api/jobs/{job}")
+
+
+def test_it_ends_quietly_whatever_is_going_on(tmp_path: Path, photo: np.ndarray) -> None:
+    studio = Studio(tmp_path / "jobs", log=tmp_path / "log")
+    job = studio.bring(files_of(puzzle_of(photo, (2, 3))))[1]["id"]
+    draft = studio.good("POST", "/api/jobs", {})["id"]
+    for pid in children(studio.process.pid):
+        os.kill(pid, signal.SIGSTOP)  # what is asked for now is never made
+    head = "HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    requests = [
+        f"GET /api/jobs/{job}/made/layout.csv {head}\r\n",
+        f"PUT /api/jobs/{draft}/files?name=a.png {head}Content-Length: 99\r\n\r\nhalf of it",
+    ]
+    with contextlib.ExitStack() as stack:
+        where = f"ws://127.0.0.1:{studio.port}/api/jobs/{job}/live"
+        json.loads(stack.enter_context(connect(where)).recv())
+        for request in requests:
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", studio.port)))
+            sock.sendall(request.encode())
+        fragments = studio.folder / "jobs" / draft / "fragments"
+        try:
+            until(lambda: list(fragments.iterdir()), bool)
+        finally:
+            studio.end()
+    told = (tmp_path / "log").read_text()
+    assert "Traceback" not in told, told
+    assert "Exception" not in told, told
+
+
 def test_a_killed_worker_is_replaced(studio: Studio, photo: np.ndarray) -> None:
     puzzle = puzzle_of(photo, (2, 3))
     job = studio.bring(files_of(puzzle))[1]["id"]
@@ -283,6 +331,15 @@ def test_the_page_needs_nobody_else(studio: Studio) -> None:
     assert studio.ask("GET", "/docs")[0] == 404
 
 
+def test_the_page_has_words_for_every_stage() -> None:
+    sherd = Path(studio_server.__file__).parents[1]
+    words = (sherd / "studio" / "static" / "js" / "words.js").read_text("utf-8")
+    known = words.partition("const STAGES = {")[2].partition("}")[0]
+    for name in ("fragments/work.py", "solvers/evolve.py", "solvers/go_on.py"):
+        for stage in re.findall(r'\.stage\("(.+)"\)', (sherd / name).read_text("utf-8")):
+            assert re.search(rf'^ +"?{stage}"?: ', known, re.MULTILINE), stage
+
+
 # ---------------------------------------------------------------------------- keeping, and flags
 
 
@@ -309,17 +366,18 @@ def test_jobs_expire(tmp_path: Path) -> None:
 
 
 def test_a_broken_job_breaks_nothing(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    folder = tmp_path / "studio"
+    store = Store(folder)
     good = store.new("good")
     store.close()
     for name, text in (("A" * 16, "{"), ("B" * 16, '{"format": 99}'), ("C" * 16, "[]")):
-        (tmp_path / "jobs" / name).mkdir()
-        (tmp_path / "jobs" / name / "job.json").write_text(text)
-    (tmp_path / "jobs" / ("D" * 16)).mkdir()
+        (folder / "jobs" / name).mkdir()
+        (folder / "jobs" / name / "job.json").write_text(text)
+    (folder / "jobs" / ("D" * 16)).mkdir()
     outside = tmp_path / "outside"
     outside.mkdir()
-    (tmp_path / "jobs" / ("E" * 16)).symlink_to(outside)
-    again = Store(tmp_path)
+    (folder / "jobs" / ("E" * 16)).symlink_to(outside)
+    again = Store(folder)
     assert list(again.jobs) == [good.id]
     assert outside.exists()
     again.close()

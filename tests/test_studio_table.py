@@ -43,7 +43,7 @@ def test_what_was_shown_before_pieces_were_moved() -> None:
     beside = edits.moved(START, 5, (0, 1))
     assert edits.before_moves(beside, shown) == BOARD
     # other edits are no answer to it alone: the table counts as it is
-    for other in (edits.lifted(twice, 4), edits.unpinned(twice, 0), edits.chosen(START, BOARD[:1])):
+    for other in (edits.lifted(twice, 4), edits.unpinned(twice, 0), Table(board=BOARD[:1])):
         assert edits.before_moves(other, shown) == other.board
     assert edits.before_moves(twice, None) == twice.board
     assert edits.before_moves(Table(), shown) is None
@@ -76,6 +76,7 @@ def test_what_cannot_be() -> None:
         lambda: edits.pinned(START, 5),
         lambda: edits.lifted(START, 5),
         lambda: edits.forbidden(START, 0, (0, 3)),
+        lambda: edits.chosen(START, BOARD[:1]),
     ):
         with pytest.raises(SherdError):
             wrong()

@@ -279,6 +279,8 @@ def layout_json(title: str, names: list[str], gap: int | None, table: dict[str, 
 
 def layout_csv(names: list[str], table: dict[str, Any]) -> str:
     """The layout as a table: a line per fragment, rows and columns from 0 as in all files."""
+    from ..fragments.save import plain_cell
+
     pinned = {p for p, _, _ in table["pins"]}
     at = {p: (r, c) for r, row in enumerate(table["board"]) for c, p in enumerate(row) if p >= 0}
     out = io.StringIO()
@@ -287,10 +289,5 @@ def layout_csv(names: list[str], table: dict[str, Any]) -> str:
     for k, name in enumerate(names):
         r, c = at.get(k, ("", ""))
         sure = table["confidence"][r][c] if k in at and table["confidence"] is not None else None
-        lines.writerow([_plain(name), r, c, sure, "yes" if k in pinned else "no"])
+        lines.writerow([plain_cell(name), r, c, sure, "yes" if k in pinned else "no"])
     return out.getvalue()
-
-
-def _plain(text: str) -> str:
-    """``text`` so that no spreadsheet takes it for a formula."""
-    return f"'{text}" if text[:1] in "=+-@\t\r" else text

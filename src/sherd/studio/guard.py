@@ -59,11 +59,14 @@ class Guard:
             return
 
         body = _Body(receive)
+        begun = False
 
         async def answer(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
                 if message["status"] >= 400:
                     await body.drain()
+                begun = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -80,7 +83,11 @@ class Guard:
         elif not upload and int(headers.get("content-length", "0") or 0) > MAX_BODY:
             await _refuse(answer, 413, "This request is too large.")
         else:
-            await self.app(scope, body.receive, answer)
+            try:
+                await self.app(scope, body.receive, answer)
+            except asyncio.CancelledError:  # the server has ended, and waited for long enough
+                if not begun:
+                    await _refuse(send, 503, "The studio has ended.")
 
     def refusal(self, scope: Scope) -> str | None:
         """Why a request is refused, None if it is not."""

@@ -15,7 +15,7 @@ from ..data.folder import PUZZLE_JSON, read_fragments
 from ..data.images import Picture, list_images
 from ..data.zips import Limits, MiB, is_zip, read_zip
 from ..errors import SherdError
-from .uploads import safe_name
+from .uploads import safe_name, wanted
 
 SHEET_PIXELS = 12_000_000
 SHEET_CELL = 256
@@ -50,8 +50,15 @@ def take_in(folder: Path, sheet: Path, limits: Limits) -> dict[str, Any]:
 
 
 def unpack(path: Path, folder: Path, limits: Limits) -> None:
-    """Take the pictures out of a zip into ``folder``, all on one level."""
-    for text, data in read_zip(path, limits, (PUZZLE_JSON,)).items():
+    """Take the pictures out of a zip into ``folder``, all on one level, while there is room."""
+    there = [p.stat().st_size for p in folder.iterdir() if wanted(p.name)]
+    room = limits.total_bytes - sum(there)
+    if room < 1:
+        raise _too_much(limits)
+    found = read_zip(path, replace(limits, total_bytes=room), (PUZZLE_JSON,))
+    if len(there) + len(found) > limits.files + 1:  # one may be puzzle.json
+        raise _too_many(limits)
+    for text, data in found.items():
         to = folder / safe_name(text)
         if to.exists():
             raise SherdError(f"{to.name}: there are two files of this name; rename one.")
@@ -59,14 +66,14 @@ def unpack(path: Path, folder: Path, limits: Limits) -> None:
 
 
 def check_sizes(folder: Path, limits: Limits) -> None:
-    """Refuse too many, too large or unequal pictures by their headers, before any is decoded."""
+    """Refuse too many or too large pictures by their headers, before any is decoded."""
     paths = list_images(folder)
     if len(paths) < 2:
         raise SherdError("One fragment alone is no puzzle; bring at least two.")
     if len(paths) > limits.files:
-        raise SherdError(f"More than {limits.files} fragments; that is too many.")
+        raise _too_many(limits)
     if sum(p.stat().st_size for p in paths) > limits.total_bytes:
-        raise SherdError(f"More than {limits.total_bytes // MiB} MiB of fragments; too much.")
+        raise _too_much(limits)
     total = 0
     for path in paths:
         h, w = Picture(path).dimensions()
@@ -81,6 +88,14 @@ def check_sizes(folder: Path, limits: Limits) -> None:
             raise SherdError(
                 f"The fragments have more than {limits.total_pixels // 10**6} million pixels."
             )
+
+
+def _too_many(limits: Limits) -> SherdError:
+    return SherdError(f"More than {limits.files} fragments; that is too many.")
+
+
+def _too_much(limits: Limits) -> SherdError:
+    return SherdError(f"More than {limits.total_bytes // MiB} MiB of fragments; too much.")
 
 
 def draw_sheet(pieces: Any, masks: Any, path: Path) -> tuple[int, int]:

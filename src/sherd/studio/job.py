@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from ..errors import SherdError
-from .table import Rows, Table
+from .table import Cell, Rows, Table
 
 FORMAT = 1
 UNDO = 50
@@ -59,8 +59,6 @@ class Job:
     """Height and width of a fragment in pixels."""
     sheet: tuple[int, int] = (0, 0)
     """Rows and columns of the sheet of fragments that the page shows."""
-    grid: tuple[int, int] | None = None
-    """Rows and columns, where the owner knows them."""
     gap: int | None = None
     """Pixels missing between neighbours, where the owner knows them."""
     found_gap: int | None = None
@@ -84,6 +82,11 @@ class Job:
     """The best board of a run that is not over."""
     notes: tuple[str, ...] = ()
     """What the last run has to say, a sentence each."""
+
+    @property
+    def grid(self) -> Cell | None:
+        """Rows and columns, where the owner knows them. Undo takes them back with the board."""
+        return self.table.grid
 
     def lay(self, table: Table) -> None:
         """Put ``table`` in place of the present one, which undo brings back."""
@@ -166,7 +169,7 @@ class Job:
             raise SherdError("job.json: is of another version")
         if entries.get("state") not in get_args(State):
             raise SherdError(f"job.json: state is {entries.get('state')!r}")
-        grid = entries["grid"]
+        said = {"grid": entries["grid"]}  # for tables of an earlier version, which do not say it
         return cls(
             id=entries["id"],
             title=entries["title"],
@@ -178,15 +181,14 @@ class Job:
             names=tuple(entries["names"]),
             size=_pair(entries["size"]),
             sheet=_pair(entries["sheet"]),
-            grid=None if grid is None else _pair(grid),
             gap=entries["gap"],
             found_gap=entries["found_gap"],
             found=entries["found"],
             blocked=tuple(_pair(c) for c in entries["blocked"]),
             known=entries["known"],
-            table=Table.of(entries["table"]),
-            past=[Table.of(t) for t in entries["past"]],
-            future=[Table.of(t) for t in entries["future"]],
+            table=Table.of({**said, **entries["table"]}),
+            past=[Table.of({**said, **t}) for t in entries["past"]],
+            future=[Table.of({**said, **t}) for t in entries["future"]],
             alternatives=[
                 Alternative(_rows(a["board"]) or (), a["odds"], a["score"])
                 for a in entries["alternatives"]

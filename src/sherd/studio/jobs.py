@@ -7,7 +7,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..data.zips import Limits
@@ -38,6 +38,8 @@ class Jobs:
         self.store, self.system = store, system
         self.limits = limits or LIMITS
         self.hub = Hub()
+        self._looked_at: set[str] = set()
+        """Jobs whose files are being taken in."""
         self._waiting: deque[Job] = deque()
         self._runs: dict[str, tuple[Run, Worker]] = {}
         self._work = asyncio.Condition()
@@ -106,6 +108,23 @@ class Jobs:
 
     async def take_in(self, job: Job) -> None:
         """Look at uploaded files; a job whose files are refused is gone."""
+        self.check_open(job)
+        self._looked_at.add(job.id)
+        try:
+            await self._take_in(job)
+        finally:
+            self._looked_at.discard(job.id)
+
+    def check_open(self, job: Job) -> None:
+        """Raise unless the job still takes files."""
+        if job.id not in self.store.jobs:
+            raise Refused("This was deleted meanwhile.", 404)
+        if job.id in self._looked_at:
+            raise Refused("The files of this work are being looked at already.", 409)
+        if job.state != "uploading":
+            raise Refused("The files of this work are complete already.", 409)
+
+    async def _take_in(self, job: Job) -> None:
         folder, sheet = self.store.fragments(job), self.store.path(job) / "sheet.webp"
         request = {"folder": str(folder), "sheet": str(sheet), "limits": asdict(self.limits)}
         try:
@@ -124,8 +143,7 @@ class Jobs:
         job.notes, job.known = tuple(found["notes"]), found["known"]
         pins = {p: (r, c) for p, r, c in found["pins"]}
         if found["grid"] is not None:
-            job.grid = (found["grid"][0], found["grid"][1])
-            job.table = empty_table(job.grid, pins, found["not_in"])
+            job.table = empty_table((found["grid"][0], found["grid"][1]), pins, found["not_in"])
         job.state = "ready"
         self._save(job)
 
@@ -217,8 +235,8 @@ class Jobs:
         self._tell_waiting()
         table = job.table.entries()
         grid = job.grid
-        if grid is None and (job.go_on or table["pins"]):
-            grid = job.table.shape  # pins are cells of the board as it is
+        if grid is None and (job.go_on or table["pins"] or table["forbidden"]):
+            grid = job.table.shape  # these are cells of the board as it is
         gap = job.gap
         if gap is None and job.go_on:
             gap = job.found_gap
@@ -268,7 +286,7 @@ class Jobs:
         kind = event["event"]
         if kind == "stage":
             run.stage = event["stage"]
-        elif kind == "round":
+        elif kind in ("round", "board"):
             run.round = event["round"]
         elif kind == "note":
             job.notes = (*job.notes, event["note"])
@@ -276,7 +294,6 @@ class Jobs:
         if kind == "note":
             message["notes"] = job.notes
         if kind == "board":
-            run.round = event["round"]
             job.live = tuple(tuple(row) for row in event["board"])
             run.shot(job.live)
             message["board"] = job.live
@@ -304,8 +321,6 @@ class Jobs:
         """Undo or redo."""
         self.check_free(job)
         if job.undo() if back else job.redo():
-            if job.grid is not None and job.table.shape is not None:
-                job.grid = job.table.shape  # a grid that was changed by hand goes back as well
             self._save(job)
 
     def know(self, job: Job, changes: dict[str, Any]) -> None:
@@ -316,12 +331,13 @@ class Jobs:
         if "gap" in changes:
             job.gap = changes["gap"]
         if "grid" in changes and changes["grid"] != job.grid:
-            job.grid = changes["grid"]
-            if job.grid is None:
-                if not any(p != EMPTY for row in job.table.board or () for p in row):
-                    job.lay(Table())
-            elif job.grid != job.table.shape:
-                job.lay(empty_table(job.grid, {}))
+            grid = changes["grid"]
+            if grid is None and not any(p != EMPTY for row in job.table.board or () for p in row):
+                job.lay(Table())
+            elif grid is None or grid == job.table.shape:
+                job.lay(replace(job.table, grid=grid))
+            else:
+                job.lay(empty_table(grid, {}))
                 job.alternatives = []
         self._save(job)
 
@@ -339,4 +355,5 @@ def empty_table(
         board=tuple(tuple(row) for row in board),
         pins=pins,
         forbidden=frozenset((p, (r, c)) for p, r, c in not_in),
+        grid=grid,
     )

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Query, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import FileResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 
 from .. import __version__
 from ..data.folder import MAX_GAP
@@ -139,19 +139,24 @@ async def put_file(
     request: Request, job: OneJob, jobs: AllJobs, name: Annotated[str, Query(max_length=1000)]
 ) -> dict[str, Any]:
     """One file: its bytes are the body."""
-    if job.state != "uploading":
-        raise Refused("The files of this work are complete already.", 409)
+    jobs.check_open(job)
     length = request.headers.get("content-length", "")
     declared = int(length) if length.isdecimal() else None
     folder = jobs.store.fragments(job)
-    return {"name": await receive(request.stream(), folder, name, declared, jobs.limits)}
+    stream = request.stream()
+    try:
+        kept = await receive(
+            stream, folder, name, declared, jobs.limits, lambda: jobs.check_open(job)
+        )
+    except ClientDisconnect as e:
+        raise Refused("The upload was cut off; send it again.", 400) from e
+    return {"name": kept}
 
 
 @router.post("/jobs/{job_id}/complete")
 async def complete(body: Complete, job: OneJob, jobs: AllJobs) -> dict[str, Any]:
     """All files are there: look at them."""
-    if job.state != "uploading":
-        raise Refused("The files of this work are complete already.", 409)
+    jobs.check_open(job)
     there = sum(not p.name.startswith(".") for p in jobs.store.fragments(job).iterdir())
     if there != body.files:
         raise Refused(f"{there} of {body.files} files arrived; send the rest.", 409)
@@ -177,16 +182,32 @@ async def change(body: Changes, job: OneJob, jobs: AllJobs) -> dict[str, Any]:
     changes = {k: getattr(body, k) for k in body.model_fields_set}
     if "title" in changes:
         changes["title"] = clean(changes["title"] or "")
-    if grid := changes.get("grid"):
-        if grid[0] * grid[1] > MAX_CELLS:
-            raise Refused(f"{grid[0]} x {grid[1]} is too large a grid.")
-        if grid[0] * grid[1] - len(job.blocked) < len(job.names):
-            raise Refused(
-                f"{grid[0]} x {grid[1]} has room for {grid[0] * grid[1]} fragments, "
-                f"but there are {len(job.names)}."
-            )
+    if changes.get("grid", job.grid) != job.grid:
+        _check_grid(job, changes["grid"])
     jobs.know(job, changes)
     return jobs.view(job)
+
+
+def _check_grid(job: Job, grid: tuple[int, int] | None) -> None:
+    """Raise unless the fragments fit into the grid, and the cells that stay empty lie in it."""
+    if grid is None:
+        if job.blocked:
+            raise Refused("Some cells must stay empty; that needs known rows and columns.")
+        return
+    rows, cols = grid
+    if rows * cols > MAX_CELLS:
+        raise Refused(f"{rows} x {cols} is too large a grid.")
+    for r, c in job.blocked:
+        if r >= rows or c >= cols:
+            raise Refused(
+                f"Row {r + 1}, column {c + 1} must stay empty, "
+                f"but {rows} x {cols} has no such cell."
+            )
+    room = rows * cols - len(job.blocked)
+    if room < len(job.names):
+        raise Refused(
+            f"{rows} x {cols} has room for {room} fragments, but there are {len(job.names)}."
+        )
 
 
 @router.delete("/jobs/{job_id}")

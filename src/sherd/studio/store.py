@@ -29,6 +29,19 @@ MAX_JOBS = 500
 MAX_DRAFTS = 64
 
 
+OURS = frozenset({"jobs", "trash", "lock"})
+"""What lies in a studio's folder."""
+
+
+def _check_ours(folder: Path) -> None:
+    """Old jobs are deleted from a studio's folder: nobody else's may be taken for one."""
+    inside = set(os.listdir(folder)) if folder.exists() else set()
+    if inside and ("lock" not in inside or inside - OURS):
+        raise SherdError(
+            f"{folder}: is not empty and no studio's own; give another --folder, empty or new"
+        )
+
+
 def default_folder() -> Path:
     """Where the studio keeps its jobs if nobody says: with the user's other data."""
     base = os.environ.get("XDG_DATA_HOME", "")
@@ -47,6 +60,7 @@ class Store:
         self._jobs_folder = self.folder / "jobs"
         self._trash = self.folder / "trash"
         try:
+            _check_ours(self.folder)
             self._jobs_folder.mkdir(parents=True, exist_ok=True)
             self._trash.mkdir(exist_ok=True)
             self._lock = (self.folder / "lock").open("a")

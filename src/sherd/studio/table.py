@@ -25,6 +25,8 @@ class Table:
     """Piece → the cell that it must lie in."""
     forbidden: frozenset[tuple[int, Cell]] = frozenset()
     """Pieces and cells that they must not lie in."""
+    grid: Cell | None = None
+    """Rows and columns, where the owner knows them; then the board has this shape."""
 
     @property
     def shape(self) -> Cell | None:
@@ -46,17 +48,19 @@ class Table:
             "confidence": self.confidence,
             "pins": [[p, *cell] for p, cell in sorted(self.pins.items())],
             "forbidden": sorted([p, *cell] for p, cell in self.forbidden),
+            "grid": self.grid,
         }
 
     @classmethod
     def of(cls, entries: Mapping[str, Any]) -> Table:
         """From what `entries` wrote."""
-        board, sure = entries["board"], entries["confidence"]
+        board, sure, grid = entries["board"], entries["confidence"], entries["grid"]
         return cls(
             board=None if board is None else tuple(tuple(row) for row in board),
             confidence=None if sure is None else tuple(tuple(row) for row in sure),
             pins={p: (r, c) for p, r, c in entries["pins"]},
             forbidden=frozenset((p, (r, c)) for p, r, c in entries["forbidden"]),
+            grid=None if grid is None else (grid[0], grid[1]),
         )
 
 
@@ -135,6 +139,8 @@ def allowed(table: Table, piece: int, cell: Cell) -> Table:
 def chosen(table: Table, board: Rows) -> Table:
     """Another board in place of this one; pins that it does not honour are forgotten."""
     other = Table(board=board)
+    if other.shape != table.shape:
+        raise SherdError("This reading has other rows and columns than the board.")
     pins = {p: cell for p, cell in table.pins.items() if other.place(p) == cell}
     return replace(_laid(table, [list(row) for row in board]), pins=pins)
 

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import shutil
 import unicodedata
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path, PurePosixPath
 
 from ..data.folder import PUZZLE_JSON
@@ -72,12 +72,17 @@ def _shown(text: str) -> str:
 
 
 async def receive(
-    stream: AsyncIterator[bytes], folder: Path, text: str, declared: int | None, limits: Limits
+    stream: AsyncIterator[bytes],
+    folder: Path,
+    text: str,
+    declared: int | None,
+    limits: Limits,
+    check: Callable[[], None],
 ) -> str:
     """Write an uploaded file into ``folder`` under its safe name, which is returned.
 
     The file appears only once all of it is there. ``declared`` is what the sender said its length
-    would be; a shorter file was cut off on the way.
+    would be; a shorter file was cut off on the way. ``check`` raises if it comes too late.
     """
     name = safe_name(text)
     if not (wanted(name) or is_zip(name)):
@@ -114,6 +119,7 @@ async def receive(
             raise Refused(f"{_shown(name)}: the upload was cut off; send it again.", 400)
         if size == 0:
             raise Refused(f"{_shown(name)}: is empty.")
+        check()
         part.rename(folder / name)
     finally:
         part.unlink(missing_ok=True)

@@ -77,7 +77,9 @@ class Worker:
             except TimeoutError as e:
                 self.kill()
                 raise SherdError("This took too long.") from e
-            except asyncio.CancelledError:
+            except (SherdError, Ended):
+                raise
+            except BaseException:  # cancelled, or `on_event` failed
                 self.kill()  # its answer would be taken for that to the next request
                 raise
             finally:

@@ -2,7 +2,7 @@
 
 import { madeOf } from "./api.js";
 import { fill, h, icon } from "./dom.js";
-import { difference, pieceImage, thumb } from "./thumb.js";
+import { difference, fits, pieceImage, thumb } from "./thumb.js";
 import { clock, count, day, doubts, percent, place, sentence, verdict } from "./words.js";
 
 const FILES = [
@@ -167,14 +167,15 @@ export class Panel {
   }
 
   readings(job, ui) {
-    const shown = job.alternatives.filter((a) => a.board.length === job.table.board?.length);
+    const shown = [...job.alternatives.keys()].filter((k) => fits(job, job.alternatives[k]));
     const busy = ["waiting", "running"].includes(job.state);
     this.parts.readings.hidden = !shown.length || busy;
-    fill(this.parts.readings, [job.id, job.runs, shown.length, ui.reading, job.table.board], () => {
+    fill(this.parts.readings, [job.id, job.runs, shown, ui.reading, job.table.board], () => {
       if (!shown.length) return [];
       return [
         h("h3", {}, "Other readings"),
-        h("div", { class: "readings", role: "group", "aria-label": "Other readings" }, job.alternatives.map((a, k) => {
+        h("div", { class: "readings", role: "group", "aria-label": "Other readings" }, shown.map((k) => {
+          const a = job.alternatives[k];
           const differs = difference(a.board, job.table.board);
           const n = differs.flat().filter(Boolean).length;
           const odds = a.odds >= 0.995 ? "as likely" : `${percent(a.odds)} as likely`;

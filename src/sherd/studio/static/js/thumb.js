@@ -38,6 +38,12 @@ export function pieceImage(job, piece, width) {
   return thumb(job, [[piece]], width);
 }
 
+// Whether another reading has the board's own rows and columns; after an undo it may not.
+export function fits(job, reading) {
+  const board = job.table.board;
+  return board?.length === reading.board.length && board[0].length === reading.board[0].length;
+}
+
 export function difference(a, b) {
   return a.map((row, r) => row.map((p, c) => p !== b?.[r]?.[c]));
 }

@@ -4,6 +4,7 @@ const STAGES = {
   start: "Getting ready",
   perception: "Comparing the edges of all fragments",
   grid: "Finding out how many rows and columns there were",
+  gap: "Measuring how much is missing between fragments",
   search: "Trying arrangements, keeping the best",
   polish: "Looking closely at the best arrangements",
   "second look": "Looking for doubts and other readings",

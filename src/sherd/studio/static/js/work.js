@@ -7,12 +7,13 @@ import { drags } from "./drag.js";
 import { HELP, keys, pickedUp, putDown } from "./keys.js";
 import { Player, watch } from "./live.js";
 import { Panel } from "./panel.js";
-import { difference } from "./thumb.js";
+import { difference, fits } from "./thumb.js";
 import { count, stage, verdict } from "./words.js";
 
 export function workPage(main, id, go) {
   const stop = new AbortController();
-  const ui = { told: null, began: 0, piece: null, at: null, reading: null, making: null, sure: true, changed: false, restored: null };
+  const left = () => stop.signal.aborted; // another page is shown: nothing may be painted any more
+  const ui = { told: null, began: 0, piece: null, at: null, reading: null, making: null, sure: true, changed: false, restored: null, removing: false };
   let job = null;
   let lastSaid = "";
 
@@ -55,7 +56,8 @@ export function workPage(main, id, go) {
     document.body.dataset.state = job.state;
     if (!busy()) {
       if (before !== JSON.stringify(job.table)) unrestore();
-      if (ui.reading !== null && !job.alternatives[ui.reading]) ui.reading = null;
+      const reading = job.alternatives[ui.reading];
+      if (!reading || !fits(job, reading)) ui.reading = null;
       if (job.state !== was) ui.changed = false;
     }
     if (job.state === "running") {
@@ -97,7 +99,7 @@ export function workPage(main, id, go) {
   function hear(message) {
     if (message.type === "gone") {
       go("/");
-      banner("This work is gone: deleted, or expired.");
+      if (!ui.removing) banner("This work is gone: deleted, or expired.");
     } else if (message.type === "job") {
       update(message.job);
     } else if (message.type === "ahead" && job) {
@@ -120,9 +122,12 @@ export function workPage(main, id, go) {
 
   async function doing(work) {
     try {
-      update(await work());
+      const next = await work();
+      if (left()) return false;
+      update(next);
       return true;
     } catch (error) {
+      if (left()) return false;
       banner(error.message);
       if (job) present();
       return false;
@@ -168,6 +173,7 @@ export function workPage(main, id, go) {
       const piece = board.held;
       board.release();
       if (await edit("move", { piece, cell })) putDown(job.names[piece], cell);
+      if (left()) return;
       board.focus(cell[0], cell[1]);
     },
     seen: (piece, at) => {
@@ -191,31 +197,39 @@ export function workPage(main, id, go) {
       panel.show(job, ui);
       try {
         const blob = await fetchMade(id, what, stop.signal);
+        if (left()) return;
         const link = h("a", { href: URL.createObjectURL(blob), download: `${job.title} - ${what}` });
         link.click();
         setTimeout(() => URL.revokeObjectURL(link.href), 60000);
         say(`${words} is ready.`);
       } catch (error) {
-        if (error.name !== "AbortError") banner(error.message);
+        if (left()) return;
+        banner(error.message);
       }
       ui.making = null;
       panel.show(job, ui);
     },
     remove: async () => {
       if (!confirm(`Delete “${job.title}” and its files?`)) return;
+      ui.removing = true;
       try {
         await api.remove(id);
+        if (left()) return;
         go("/");
       } catch (error) {
+        if (left()) return;
+        ui.removing = false;
         banner(error.message);
       }
     },
     film: async () => {
       const { film } = await api.film(id).catch(() => ({ film: [] }));
+      if (left()) return;
       unrestore();
       ui.reading = null;
       draw(null);
       await new Promise((done) => { setTimeout(done, 900); });
+      if (left()) return;
       player.play(film.length ? film : [job.table.board]);
       player.after(() => { present(); paint(); });
     },
@@ -224,10 +238,13 @@ export function workPage(main, id, go) {
       ui.making = "restored.png";
       paint();
       try {
-        ui.restored = URL.createObjectURL(await fetchMade(id, "restored.png", stop.signal));
+        const blob = await fetchMade(id, "restored.png", stop.signal);
+        if (left()) return;
+        ui.restored = URL.createObjectURL(blob);
         board.restored(ui.restored);
       } catch (error) {
-        if (error.name !== "AbortError") banner(error.message);
+        if (left()) return;
+        banner(error.message);
       }
       ui.making = null;
       present();
