@@ -41,10 +41,14 @@ def test_the_card_of_weights_does_not_count(tmp_path: Path) -> None:
 
 def test_systems_read_no_weights_but_those_they_name(monkeypatch: pytest.MonkeyPatch) -> None:
     from sherd import Geometry, cut, make_solver
-    from sherd.solvers import MaxRounds, erl_mpp, sherd
+    from sherd.perception.full import shipped_judges
+    from sherd.perception.mppn.decoder import shipped_decoder
+    from sherd.perception.mppn.weights import shipped_model
+    from sherd.solvers import MaxRounds
+    from sherd.solvers.erl_mpp import shipped_agent
     from sherd.solvers.registry import solver_class
 
-    for cached in (sherd._shipped, sherd._judges, erl_mpp.shipped_agent):
+    for cached in (shipped_model, shipped_decoder, shipped_judges, shipped_agent):
         cached.cache_clear()
     read: list[str] = []
     original = Path.read_bytes

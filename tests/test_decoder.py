@@ -304,8 +304,8 @@ def test_command_line(tmp_path, monkeypatch):
     from sherd.cli.main import app
 
     model, decoder = models()
-    monkeypatch.setattr(module, "_shipped_model", lambda: model)
-    monkeypatch.setattr(module, "_shipped_decoder", lambda: decoder)
+    monkeypatch.setattr(module, "shipped_model", lambda: model)
+    monkeypatch.setattr(module, "shipped_decoder", lambda: decoder)
     image = tmp_path / "coffee.png"
     Image.fromarray(np.asarray(data.coffee())).save(image)
     run = CliRunner().invoke
@@ -326,7 +326,7 @@ def test_command_line(tmp_path, monkeypatch):
     def missing() -> None:
         raise SherdError("decoder.json: is missing")
 
-    monkeypatch.setattr(module, "_shipped_decoder", missing)
+    monkeypatch.setattr(module, "shipped_decoder", missing)
     failed = run(app, [*args, "--out", str(tmp_path / "other")])
     assert isinstance(failed.exception, SherdError) or failed.exit_code == 2
     assert not (tmp_path / "other").exists()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ..puzzle import Puzzle
 from .evidence import Evidence
-from .mppn.decoder import DecoderModel, load_decoder
+from .mppn.decoder import DecoderModel, shipped_decoder
 from .mppn.discriminator import DEFAULT, DiscriminatorModel, load_discriminator
 from .neural import Observation
 
@@ -29,11 +30,12 @@ class Judges:
     discriminator: DiscriminatorModel
 
 
+@cache
 def shipped_judges() -> Judges | None:
-    """Those that come with sherd; None if there are none."""
+    """Those that come with sherd, read once; None if there are none."""
     if not DEFAULT.with_suffix(".json").is_file():
         return None
-    return Judges(load_decoder(), load_discriminator())
+    return Judges(shipped_decoder(), load_discriminator())
 
 
 def weigh(

@@ -7,7 +7,6 @@ of them. Known pixels stay what they are.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import torch
@@ -17,8 +16,8 @@ from torch import Tensor
 from ..errors import SherdError
 from ..puzzle import EMPTY, Puzzle, check_board
 from .mppn.blend import Layout, lay_out
-from .mppn.decoder import DecoderModel, load_decoder
-from .mppn.weights import Model, load_model
+from .mppn.decoder import DecoderModel, shipped_decoder
+from .mppn.weights import Model, shipped_model
 from .neural import fragments_of
 from .threads import torch_threads
 
@@ -32,19 +31,9 @@ TILE = 512
 """Side of the parts in which the blend works on a picture."""
 
 
-@cache
-def _shipped_model() -> Model:
-    return load_model()
-
-
-@cache
-def _shipped_decoder() -> DecoderModel:
-    return load_decoder()
-
-
 def ready() -> None:
     """Read the shipped weights now, or raise: before a long search, not after it."""
-    _shipped_decoder().check(_shipped_model().sha256)
+    shipped_decoder().check(shipped_model().sha256)
 
 
 def recover(
@@ -131,7 +120,7 @@ def restore(
     canvas, known = _drawn(puzzle, board, layout)
     if not placed.any() or (layout.gap == 0 and whole_pieces):
         return np.where(known, canvas, under)  # there is nothing to fill
-    model, decoder = model or _shipped_model(), decoder or _shipped_decoder()
+    model, decoder = model or shipped_model(), decoder or shipped_decoder()
     decoder.check(model.sha256)
     with torch_threads(threads), torch.inference_mode():
         if layout.gap > MAX_GAP:

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from ..puzzle import Puzzle
 from .evolve import Evolve, Sight
 
 if TYPE_CHECKING:
-    from ..perception.full import Judges
     from ..perception.mppn.weights import Model
-
-
-@cache
-def _shipped() -> Model:
-    from ..perception.mppn.weights import load_model
-
-    return load_model()
-
-
-@cache
-def _judges() -> Judges | None:
-    from ..perception.full import shipped_judges
-
-    return shipped_judges()
 
 
 class Sherd(Evolve):
@@ -41,11 +25,12 @@ class Sherd(Evolve):
 
     def look(self, puzzle: Puzzle) -> Sight:
         """Look at the fragments once; what was seen is evidence on any grid."""
-        from ..perception.full import weigh
+        from ..perception.full import shipped_judges, weigh
+        from ..perception.mppn.weights import shipped_model
         from ..perception.neural import observe
         from ..search.evolution import default_threads
 
-        model, threads = self.model or _shipped(), default_threads()
-        judges = _judges() if model.calibration.board_weight else None
+        model, threads = self.model or shipped_model(), default_threads()
+        judges = shipped_judges() if model.calibration.board_weight else None
         seen = observe(puzzle, model, candidates=self.candidates, threads=threads)
         return lambda puzzle: weigh(seen, puzzle, model, judges, threads=threads)

@@ -39,9 +39,9 @@ def warm(system: str) -> None:
 
     make_solver(system)
     if system == "sherd":
-        from ..solvers import sherd as default
+        from ..perception.mppn.weights import shipped_model
 
-        default._shipped()
+        shipped_model()
 
 
 def solve(

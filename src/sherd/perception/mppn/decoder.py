@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,12 @@ def save_decoder(
     sizes = {name: getattr(mppn_cfg, name) for name in ("width", "fine", "gap_dim")}
     about = {"net": net.cfg.asdict(), "reads": sizes, "mppn": mppn, "card": dict(card)}
     save_part(_stem(path), net, KIND, about)
+
+
+@cache
+def shipped_decoder() -> DecoderModel:
+    """The decoder that comes with sherd, read once."""
+    return load_decoder()
 
 
 def load_decoder(path: str | Path | None = None) -> DecoderModel:

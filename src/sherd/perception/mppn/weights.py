@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,12 @@ def save_model(
         "card": dict(card),
     }
     save_part(_stem(path), net, KIND, about)
+
+
+@cache
+def shipped_model() -> Model:
+    """The network that comes with sherd, read once."""
+    return load_model()
 
 
 def load_model(path: str | Path | None = None) -> Model:

@@ -2,7 +2,7 @@
 
 import { h, icon } from "./dom.js";
 import { sheetOf } from "./api.js";
-import { percent, place } from "./words.js";
+import { percent } from "./words.js";
 
 const RAMP = [[213, 94, 0], [240, 210, 66], [0, 158, 115]]; // as sherd's pictures have it
 const TRAY = 0.62; // size of a fragment in the tray
@@ -314,5 +314,3 @@ export function colour(value) {
   const mix = RAMP[k].map((a, i) => Math.round(a + (RAMP[k + 1][i] - a) * (x - k)));
   return `rgb(${mix.join(" ")})`;
 }
-
-export const cellName = (r, c) => place([r, c]);

@@ -70,5 +70,5 @@ export function drags(board, { locked, select, move, lift }) {
   board.ground.addEventListener("pointermove", on);
   board.ground.addEventListener("pointerup", end);
   board.ground.addEventListener("pointercancel", clear);
-  return { clear, active: () => Boolean(press?.moving) };
+  return { clear };
 }
