@@ -36,6 +36,8 @@ PUZZLE_JSON = "puzzle.json"
 PUZZLE_FOLDER = Ours(PUZZLE_JSON, r"puzzle\.json|\d{3,}\.png")
 MAX_SIDE = 1000
 """Most rows or columns of a grid that is read: more is a slip of the keyboard."""
+MAX_CELLS = 20_000
+"""Most cells of a grid that is searched."""
 MAX_GAP = 10_000
 """Widest gap in pixels that is read."""
 

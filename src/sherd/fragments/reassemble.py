@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..data.folder import MAX_CELLS
 from ..errors import SherdError
 from ..puzzle import Cell, Knowledge, Puzzle, check_board
 from ..solvers import DEFAULT, Callbacks, Stop, make_solver
@@ -16,9 +17,6 @@ from ..solvers.evolve import Evolve
 from .possible import spare_pieces
 from .result import Reassembly
 from .work import Work
-
-MAX_CELLS = 20_000
-"""Of a grid that is searched: more is a slip of the keyboard."""
 
 if TYPE_CHECKING:
     from PIL import Image

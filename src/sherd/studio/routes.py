@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import ClientDisconnect, HTTPConnection
 
 from .. import __version__
-from ..data.folder import MAX_GAP
+from ..data.folder import MAX_CELLS, MAX_GAP
 from . import table as edits
 from .job import Job
 from .jobs import Jobs
@@ -22,7 +22,6 @@ from .sample import SAMPLES
 from .table import Table
 from .uploads import Refused, receive
 
-MAX_CELLS = 20_000
 router = APIRouter(prefix="/api")
 
 
