@@ -47,6 +47,7 @@ def test_what_can_be_said(options: dict[str, list[str]], known: Knowledge) -> No
         ({"pin": ["z=0,0"]}, "pin: 'z' is none of the pieces"),
         ({"pin": ["g=0,0"]}, "could be any of 2 pieces"),
         ({"pin": ["a=0,0", "a.png=1,1"]}, "pinned twice"),
+        ({"pin": ["a=0,0", "b=0,0"]}, "'a.png' and 'b.png' are pinned to one cell, "),
         ({"beside": ["a"]}, "beside: 'a'; expected LEFT:RIGHT"),
         ({"beside": ["a:z"]}, "beside: 'z' is none of the pieces"),
         ({"beside": ["a:a"]}, "beside itself"),

@@ -110,9 +110,26 @@ def test_floats_may_overshoot_white() -> None:
     assert [int(p.max()) for p in got] == [255, 128]
 
 
-def test_levels_beyond_white_are_refused() -> None:
-    with pytest.raises(SherdError, match="levels up to 70000; expected at most 65535"):
-        load_images([np.full((8, 8), 70_000, np.int32)])
+def test_levels_beyond_white_are_refused_by_name(tmp_path: Path) -> None:
+    save(tmp_path / "a.tif", np.full((8, 8), 70_000, np.int32))
+    with pytest.raises(SherdError, match=r"a\.tif: .*levels up to 70000; expected at most 65535"):
+        read_puzzle(tmp_path)
+
+
+def test_floats_and_whole_numbers_have_levels_of_their_own() -> None:
+    mixed = [np.full((8, 8), 0.5), np.full((8, 8), 200), np.full((8, 8), 514, ">u2")]
+    assert [int(p.max()) for p in load_images(mixed).images] == [128, 200, 2]
+
+
+def test_a_broken_chain_of_pages_is_one_page(tmp_path: Path) -> None:
+    rgb = np.random.default_rng(0).integers(0, 256, (20, 24, 3)).astype(np.uint8)
+    save(tmp_path / "a.tif", rgb)
+    data = bytearray((tmp_path / "a.tif").read_bytes())
+    first = int.from_bytes(data[4:8], "little")
+    after = first + 2 + 12 * int.from_bytes(data[first : first + 2], "little")
+    data[after : after + 4] = (10**9).to_bytes(4, "little")
+    (tmp_path / "a.tif").write_bytes(data)
+    assert (read_puzzle(tmp_path).pieces[0] == rgb).all()
 
 
 def test_turned_pictures_are_set_upright_in_a_list_too() -> None:

@@ -322,7 +322,6 @@ def test_a_result_goes_to_a_folder_and_comes_back(tmp_path: Path) -> None:
         ({"gap": 21}, "gap: 21 px between fragments of 20x20 px; it cannot be wider"),
         ({"grid": None, "missing": -1}, "missing: -1; expected"),
         ({"seed": -1}, "seed: -1; expected"),
-        ({"seed": None}, "seed: None; expected"),
         ({"knowledge": {"pins": {}}}, "knowledge: is a dict; expected a sherd.Knowledge"),
         ({"fragments": None}, "fragments: are a NoneType; expected a folder"),
     ],
@@ -333,3 +332,13 @@ def test_what_callers_get_wrong_is_one_line(change: dict[str, Any], message: str
     with pytest.raises(SherdError) as caught:
         sherd.solve(**asked)
     assert message in str(caught.value)
+
+
+def test_what_holds_the_fragments_and_the_grid_does_not_matter(tmp_path: Path) -> None:
+    pieces = [np.full((20, 20, 3), 9 * k, np.uint8) for k in range(6)]
+    loose: dict[str, Any] = {"grid": np.array([2, 3]), "gap": np.int64(2), "seed": np.int64(1)}
+    result = sherd.solve((p for p in pieces), **loose, system="evolve")
+    result.save(tmp_path / "out")
+    loose["grid"] = [2, 3]
+    again = sherd.solve(iter(pieces), **loose, start=result.board, system="evolve")
+    assert again.board.shape == (2, 3)

@@ -102,7 +102,11 @@ def test_other_images_in_the_folder_are_left_alone(tmp_path: Path, small: Puzzle
         ("pins", {"000.png": 3}, "pins: expected"),
         ("pins", {"nobody.png": [0, 0]}, "'nobody.png' is none of the pieces"),
         ("pins", {"000.png": [3, 0]}, "outside the 3x4 grid"),
-        ("pins", {"000.png": [0, 0], "001.png": [0, 0]}, "two pieces are pinned to one cell"),
+        (
+            "pins",
+            {"000.png": [0, 0], "001.png": [0, 0]},
+            "piece 0 and piece 1 are pinned to one cell",
+        ),
         ("blocked", [3], "blocked: expected"),
         ("blocked", [[9, 9]], "outside the 3x4 grid"),
         ("colour", "red", "unknown entry 'colour'"),
@@ -183,6 +187,8 @@ def test_a_full_folder_is_refused_and_kept(tmp_path: Path, small: Puzzle) -> Non
     with pytest.raises(SherdError, match=r"holds thesis\.txt as well, so it is not replaced"):
         write_puzzle(tmp_path / "p", small, force=True)
     assert listing(tmp_path) == before
+    (tmp_path / "p" / "thesis.txt").rename(tmp_path / "p" / ".DS_Store")
+    write_puzzle(tmp_path / "p", small, force=True)  # what a file browser leaves is nobody's work
 
 
 def test_force_replaces_what_sherd_wrote(tmp_path: Path, small: Puzzle) -> None:

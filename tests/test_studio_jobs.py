@@ -286,11 +286,15 @@ def test_undo_takes_back_what_was_said_of_the_grid(tmp_path: Path, played: Playe
 def test_jobs_of_earlier_studios_keep_their_grid(tmp_path: Path) -> None:
     store = Store(tmp_path)
     job = store.new("old")
+    job.lay(empty_table((3, 2), {}))
     job.lay(empty_table((2, 3), {}))
     entries = json.loads(json.dumps(job.entries()))
     for table in (entries["table"], *entries["past"]):
         del table["grid"]
-    assert Job.of(entries).grid == (2, 3)
+    old = Job.of(entries)
+    assert old.grid == (2, 3)
+    old.undo()
+    assert old.grid == old.table.shape == (3, 2)
     store.close()
 
 
@@ -343,4 +347,5 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert mine.read_text() == "years of work"
     assert [p.name for p in (tmp_path / "project").iterdir()] == ["trash"]
     Store(tmp_path / "new").close()
-    Store(tmp_path / "new").close()  # its own is taken up again
+    (tmp_path / "new" / "notes.txt").write_text("mine")
+    Store(tmp_path / "new").close()  # its own is taken up again, whatever else lies there

@@ -64,7 +64,9 @@ class Log:
         puzzle, if the file cannot be written."""
         with self._writing(self.path, "a+b") as f:
             f.seek(0)
-            f.truncate(f.read().rfind(b"\n") + 1)
+            data = f.read()
+            if not data.endswith(b"\n") and data:
+                f.truncate(data.rfind(b"\n") + 1)
 
     def append(self, record: Record) -> None:
         """Add one line."""
@@ -73,11 +75,15 @@ class Log:
 
     def replace(self, records: Iterable[Record]) -> None:
         """Start the file over with ``records``; the old one goes when the new one is whole."""
-        part = self.path.with_name(self.path.name + ".part")
-        with self._writing(part, "wb") as f:
-            f.writelines(map(_line, records))
-            f.close()
-            os.replace(part, self.path)
+        place = self.path.resolve()  # a link stays one
+        part = place.with_name(place.name + ".part")
+        try:
+            with self._writing(part, "wb") as f:
+                f.writelines(map(_line, records))
+                f.close()
+                os.replace(part, place)
+        finally:
+            part.unlink(missing_ok=True)
 
     @contextmanager
     def _writing(self, path: Path, mode: str) -> Iterator[IO[bytes]]:

@@ -30,9 +30,9 @@ def demo(
     from skimage import data
 
     from .. import pictures
-    from ..data.atomic import Ours, new_folder
+    from ..data.atomic import Ours, check_replaceable, new_folder
     from ..data.cutting import Geometry, cut
-    from ..data.folder import write_puzzle
+    from ..data.folder import PUZZLE_FOLDER, write_puzzle
     from ..fragments import Reassembly
     from ..fragments.save import LAYOUT_CSV, RESULT_FOLDER, RESULT_JSON, write_result
     from ..puzzle import score_puzzle
@@ -45,6 +45,7 @@ def demo(
     whole = cut(np.asarray(data.coffee()), Geometry(GRID, (PIECE, PIECE), GAP), fit="crop")
     puzzle = whole.puzzle.shuffled(rng)
     ours = Ours("sheet.png", rf"{RESULT_FOLDER.names}|sheet\.png|convergence\.png|puzzle")
+    check_replaceable(out / "puzzle", PUZZLE_FOLDER, force=True)
     with new_folder(out, ours, force=True) as part:
         puzzle = replace(puzzle, names=write_puzzle(part / "puzzle", puzzle))
         callbacks, display = watch()

@@ -64,7 +64,12 @@ def parse_pins(texts: Iterable[str], names: tuple[str, ...]) -> dict[int, Cell]:
         piece = _find(match[1], names, "pin")
         if piece in pins:
             raise SherdError(f"pin: {match[1]!r} is pinned twice")
-        pins[piece] = (int(match[2]), int(match[3]))
+        cell = (int(match[2]), int(match[3]))
+        for other, taken in pins.items():
+            if taken == cell:
+                both = f"{names[other]!r} and {names[piece]!r}"
+                raise SherdError(f"pin: {both} are pinned to one cell, {cell}")
+        pins[piece] = cell
     return pins
 
 

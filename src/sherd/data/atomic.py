@@ -13,6 +13,9 @@ from pathlib import Path
 
 from ..errors import SherdError
 
+CLUTTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+"""What file browsers leave behind."""
+
 
 @dataclass(frozen=True)
 class Ours:
@@ -36,7 +39,7 @@ def new_folder(
     pictures.
     """
     target = Path(target)
-    _check(target, ours, force)
+    check_replaceable(target, ours, force)
     place = target.resolve()  # a link to a folder stays one
     parent = place.parent
     made = [p for p in (parent, *parent.parents) if not p.exists()]
@@ -55,7 +58,8 @@ def new_folder(
         raise
 
 
-def _check(target: Path, ours: Ours, force: bool) -> None:
+def check_replaceable(target: Path, ours: Ours, force: bool) -> None:
+    """Raise unless there is nothing at ``target``, or what `new_folder` may replace."""
     try:
         inside = os.listdir(target)
     except FileNotFoundError:
@@ -64,7 +68,7 @@ def _check(target: Path, ours: Ours, force: bool) -> None:
         raise SherdError(f"{target}: cannot be written: it is a file, or below one") from e
     except OSError as e:
         raise SherdError(f"{target}: cannot be read: {e.strerror or e}") from e
-    others = sorted(name for name in inside if not re.fullmatch(ours.names, name))
+    others = sorted(n for n in inside if n not in CLUTTER and not re.fullmatch(ours.names, n))
     if inside and (ours.marker not in inside or others):
         lacks = f"no {ours.marker}" if ours.marker not in inside else f"{others[0]} as well"
         raise SherdError(
@@ -77,7 +81,7 @@ def _check(target: Path, ours: Ours, force: bool) -> None:
 
 def _swap(temp: Path, target: Path, ours: Ours, force: bool) -> None:
     """Put ``temp`` where ``target`` is; what was there goes only once the new one is in place."""
-    _check(target, ours, force)  # again: solving may have taken minutes
+    check_replaceable(target, ours, force)  # again: solving may have taken minutes
     old = temp.with_suffix(".old")
     try:
         if target.exists():

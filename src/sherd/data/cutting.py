@@ -101,7 +101,7 @@ BEYOND = 1.2
 def is_deep(image: Image.Image | np.ndarray) -> bool:
     """Whether its type does not say what white is: whole numbers of 32 bits and more, floats."""
     if isinstance(image, np.ndarray):
-        return image.dtype not in (np.bool_, np.uint8, np.uint16)
+        return image.dtype.newbyteorder("=") not in (np.bool_, np.uint8, np.uint16)
     return image.mode in ("I", "F")
 
 
@@ -142,7 +142,7 @@ def _array_to_rgb(a: np.ndarray, white: float | None) -> np.ndarray:
         raise SherdError(f"image: shape {a.shape}; expected (height, width[, 1 to 4 channels])")
     if a.dtype == np.bool_:
         a = a.astype(np.uint8) * 255
-    elif a.dtype == np.uint16:
+    elif a.dtype.newbyteorder("=") == np.uint16:
         a = (a // 257).astype(np.uint8)
     elif a.dtype != np.uint8:
         top = white or white_of([a])

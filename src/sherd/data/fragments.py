@@ -118,9 +118,11 @@ def _load(
             )
         images.append(fragment)
         masks.append(mask)
-    white = white_of(deep.values())
-    for k, image in deep.items():
-        images[k], masks[k] = split_alpha(image, where + names[k], white)
+    for kinds in ("iu", "f"):  # whole numbers and floats have levels of their own
+        alike = {k: i for k, i in deep.items() if np.asarray(i).dtype.kind in kinds}
+        white = white_of(alike.values())
+        for k, image in alike.items():
+            images[k], masks[k] = split_alpha(image, where + names[k], white)
     return Loaded(tuple(names), images, masks, tuple(notes))
 
 

@@ -62,7 +62,7 @@ class Picture:
 
     def read(self) -> np.ndarray:
         """``(height, width, 3) uint8``."""
-        return to_rgb(self.open())
+        return rgb_of(self.open(), self._what)
 
     def dimensions(self) -> tuple[int, int]:
         """``(height, width)`` as the picture is seen, from its header where that is enough."""
@@ -105,6 +105,14 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
     return Picture(Path(path)).read()
 
 
+def rgb_of(image: Image.Image | np.ndarray, what: str, white: float | None = None) -> np.ndarray:
+    """`to_rgb`, with ``what`` in errors."""
+    try:
+        return to_rgb(image, white)
+    except SherdError as e:
+        raise SherdError(f"{what}: {e}") from e
+
+
 def split_alpha(
     image: Image.Image | np.ndarray, what: str, white: float | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -113,7 +121,7 @@ def split_alpha(
     A pixel belongs to a fragment where its alpha is at least half. ``white`` as in `to_rgb`.
     """
     if isinstance(image, np.ndarray):
-        rgb = to_rgb(image, white)
+        rgb = rgb_of(image, what, white)
         alpha = None
         if image.ndim == 3 and image.shape[2] in (2, 4):
             alpha = to_rgb(image[..., -1])[..., 0]
@@ -121,7 +129,7 @@ def split_alpha(
     alpha = None
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         alpha = np.asarray(image.convert("RGBA"))[..., 3]
-    return to_rgb(image, white), _mask(alpha, what)
+    return rgb_of(image, what, white), _mask(alpha, what)
 
 
 def _mask(alpha: np.ndarray | None, what: str) -> np.ndarray | None:
@@ -188,6 +196,16 @@ def list_pictures(source: str | os.PathLike[str]) -> list[Picture]:
     return [Picture(source, m.name, m.offset_data, m.size) for m in members]
 
 
+def _pages(image: Image.Image) -> int:
+    """Pictures in a file; of what phones add to a photograph, and of broken chains, one."""
+    try:
+        pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
+        image.seek(0)
+    except Exception:
+        return 1
+    return int(pages)
+
+
 def _tag(image: Image.Image, number: int) -> object:
     """A TIFF's entry; None of other pictures."""
     tags = getattr(image, "tag_v2", {})
@@ -224,14 +242,14 @@ def decode(stream: BinaryIO, what: str) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # oddities in metadata are none of the user's business
+            pages = _pages(image)
             image.load()
-            pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
             negative = image.mode.startswith("I;16") and _tag(image, PHOTOMETRIC) == 0
     except Exception as e:
         raise _damaged(what) from e
     image = upright(image, what)
     if negative:  # Pillow turns those of 8 bits only
-        image = Image.fromarray(65535 - np.asarray(image))
+        image = Image.fromarray(65535 - np.asarray(image).astype(np.uint16))
     image.info[PAGES] = pages
     return image
 

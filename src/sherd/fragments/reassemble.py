@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     Picture = str | os.PathLike[str] | np.ndarray | Image.Image
-    Fragments = Puzzle | str | os.PathLike[str] | np.ndarray | Sequence[Picture]
+    Fragments = Puzzle | str | os.PathLike[str] | np.ndarray | Iterable[Picture]
 
 
 def solve(
@@ -77,7 +78,10 @@ def solve(
     The board and all that belongs to it. A `SherdError` says in one line what is wrong.
     """
     heard = callbacks or Callbacks()
-    _check_types(grid, gap, missing, seed, knowledge)
+    grid, gap = _grid(grid), _whole("gap", gap)
+    missing, seed = _whole("missing", missing), _whole("seed", seed) or 0
+    if knowledge is not None and not isinstance(knowledge, Knowledge):
+        raise SherdError(f"knowledge: is a {type(knowledge).__name__}; expected a sherd.Knowledge")
     puzzle, notes = _read(fragments, grid, gap)
     _check_gap(puzzle)
     puzzle = _with_knowledge(puzzle, pins, knowledge)
@@ -97,25 +101,30 @@ def solve(
     return Work(puzzle, solver, seed, stop, heard, list(notes)).run(start, missing)
 
 
-def _check_types(
-    grid: object, gap: object, missing: object, seed: object, knowledge: object
-) -> None:
-    """What a caller may get wrong, in one line each."""
-    if grid is not None and not (
-        isinstance(grid, tuple | list) and len(grid) == 2 and all(map(_is_whole, grid))
-    ):
-        raise SherdError(f"grid: {grid!r}; expected (rows, columns), or None where it is unknown")
-    for name, value in (("gap", gap), ("missing", missing), ("seed", seed)):
-        if name != "seed" and value is None:
-            continue
-        if not _is_whole(value) or value < 0:  # type: ignore[operator]
-            raise SherdError(f"{name}: {value!r}; expected a whole number from 0 on")
-    if knowledge is not None and not isinstance(knowledge, Knowledge):
-        raise SherdError(f"knowledge: is a {type(knowledge).__name__}; expected a sherd.Knowledge")
+def _grid(grid: Any) -> tuple[int, int] | None:
+    """``grid`` as two whole numbers, whatever holds them."""
+    if grid is None:
+        return None
+    try:
+        rows, cols = (operator.index(n) for n in grid)
+    except (TypeError, ValueError) as e:
+        raise SherdError(
+            f"grid: {grid!r}; expected (rows, columns), or None where it is unknown"
+        ) from e
+    return rows, cols
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+def _whole(name: str, value: Any) -> int | None:
+    """A whole number from 0 on, or None."""
+    if value is None:
+        return None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise SherdError(f"{name}: {value!r}; expected a whole number from 0 on")
+    return number
 
 
 def _check_gap(puzzle: Puzzle) -> None:
@@ -140,7 +149,7 @@ def _read(
         return read_fragments(fragments, grid, gap)
     from ..data.fragments import even, load_images
 
-    if not isinstance(fragments, Sequence | np.ndarray):
+    if not isinstance(fragments, Iterable) or isinstance(fragments, Mapping):
         raise SherdError(
             f"fragments: are a {type(fragments).__name__}; expected a folder, a zip file, a list "
             "of images or a Puzzle"

@@ -72,7 +72,7 @@ class Knowledge:
         for piece, cell in self.pins.items():
             if first.setdefault(cell, piece) != piece:
                 raise SherdError(
-                    f"pin: two pieces are pinned to one cell: {first[cell]} and {piece} to {cell}"
+                    f"pin: piece {first[cell]} and piece {piece} are pinned to one cell, {cell}"
                 )
 
     @staticmethod

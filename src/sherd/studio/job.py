@@ -169,7 +169,6 @@ class Job:
             raise SherdError("job.json: is of another version")
         if entries.get("state") not in get_args(State):
             raise SherdError(f"job.json: state is {entries.get('state')!r}")
-        said = {"grid": entries["grid"]}  # for tables of an earlier version, which do not say it
         return cls(
             id=entries["id"],
             title=entries["title"],
@@ -186,9 +185,9 @@ class Job:
             found=entries["found"],
             blocked=tuple(_pair(c) for c in entries["blocked"]),
             known=entries["known"],
-            table=Table.of({**said, **entries["table"]}),
-            past=[Table.of({**said, **t}) for t in entries["past"]],
-            future=[Table.of({**said, **t}) for t in entries["future"]],
+            table=_table(entries["table"], entries["grid"]),
+            past=[_table(t, entries["grid"]) for t in entries["past"]],
+            future=[_table(t, entries["grid"]) for t in entries["future"]],
             alternatives=[
                 Alternative(_rows(a["board"]) or (), a["odds"], a["score"])
                 for a in entries["alternatives"]
@@ -213,3 +212,10 @@ def new_job(title: str) -> Job:
     """A job that waits for its files. Its id cannot be guessed."""
     now = time.time()
     return Job(secrets.token_urlsafe(12), title, now, now)
+
+
+def _table(entries: dict[str, Any], grid: Any) -> Table:
+    """A table; one of an earlier version does not say its grid: its own, if ``grid`` is known."""
+    board = entries["board"]
+    shape = grid if board is None else [len(board), len(board[0])]
+    return Table.of({"grid": None if grid is None else shape, **entries})

@@ -47,7 +47,7 @@ class Press:
             "title": job.title,
             "names": job.names,
             "gap": job.gap if job.gap is not None else job.found_gap,
-            "table": job.table.entries(),
+            "table": {**job.table.entries(), "grid": None},  # it changes no picture
             "alternatives": [a.entries() for a in job.alternatives],
             "found": job.found,
             "notes": job.notes,

@@ -29,14 +29,10 @@ MAX_JOBS = 500
 MAX_DRAFTS = 64
 
 
-OURS = frozenset({"jobs", "trash", "lock"})
-"""What lies in a studio's folder."""
-
-
 def _check_ours(folder: Path) -> None:
     """Old jobs are deleted from a studio's folder: nobody else's may be taken for one."""
-    inside = set(os.listdir(folder)) if folder.exists() else set()
-    if inside and ("lock" not in inside or inside - OURS):
+    inside = os.listdir(folder) if folder.exists() else []
+    if "lock" not in inside and any(n[0] != "." and n != "lost+found" for n in inside):
         raise SherdError(
             f"{folder}: is not empty and no studio's own; give another --folder, empty or new"
         )

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..data.cutting import Geometry, to_rgb
-from ..data.images import SUFFIXES, decode
+from ..data.cutting import Geometry
+from ..data.images import SUFFIXES, decode, rgb_of
 from ..errors import SherdError
 
 KINDS = ("photos", "art5")
@@ -176,7 +176,7 @@ def _blobs(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _decode(item: tuple[str, bytes]) -> Tensor:
-    rgb = to_rgb(decode(io.BytesIO(item[1]), item[0]))
+    rgb = rgb_of(decode(io.BytesIO(item[1]), item[0]), item[0])
     return torch.from_numpy(rgb).permute(2, 0, 1).contiguous()
 
 

@@ -10,6 +10,9 @@ import { Panel } from "./panel.js";
 import { difference, fits } from "./thumb.js";
 import { count, stage, verdict } from "./words.js";
 
+// What pictures of a table show: that somebody knows the grid is no part of it.
+const drawn = (job) => JSON.stringify({ ...job?.table, grid: null });
+
 export function workPage(main, id, go) {
   const stop = new AbortController();
   const left = () => stop.signal.aborted; // another page is shown: nothing may be painted any more
@@ -50,12 +53,12 @@ export function workPage(main, id, go) {
     if (job && next.version < job.version) return; // overtaken on its way
     const first = !job;
     const was = job?.state;
-    const before = JSON.stringify(job?.table);
+    const before = drawn(job);
     job = next;
     board.take(job);
     document.body.dataset.state = job.state;
     if (!busy()) {
-      if (before !== JSON.stringify(job.table)) unrestore();
+      if (before !== drawn(job)) unrestore();
       const reading = job.alternatives[ui.reading];
       if (!reading || !fits(job, reading)) ui.reading = null;
       if (job.state !== was) ui.changed = false;
