@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import SherdError
 from .records import Record
 from .worker import Task
 
@@ -76,8 +75,6 @@ class Pace:
 
     def remaining(self, left: Mapping[Kind, int], jobs: int) -> Remaining:
         """Of so many puzzles of each kind, run by ``jobs`` processes: no less than the longest."""
-        if jobs < 1:
-            raise SherdError(f"jobs: {jobs}; must be at least 1")
         known = {k: s for k, c in left.items() if c and (s := self.estimate(k)) is not None}
         total = sum(s * left[k] for k, s in known.items())
         unknown = sum(c for k, c in left.items() if k not in known)

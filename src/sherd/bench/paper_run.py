@@ -168,8 +168,10 @@ def what_is_left(work: Work, jobs: int) -> str:
     return "\n".join([*lines, f"{total}, {jobs} at a time"])
 
 
-def check(minutes: float | None, folder: Path | None) -> None:
+def check(jobs: int, minutes: float | None, folder: Path | None) -> None:
     """Raise now, not after hours, if these cannot be."""
+    if jobs < 1:
+        raise SherdError(f"jobs: {jobs}; must be at least 1")
     if minutes is not None and not minutes >= 0:
         raise SherdError(f"minutes: {minutes:g}; must not be negative")
     if folder is not None and folder.exists() and not folder.is_dir():
@@ -245,7 +247,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print summaries, one line per cell")
     a = parser.parse_args(argv)
     try:
-        check(a.minutes, a.save)
+        check(a.jobs, a.minutes, a.save)
         request = request_from(a.tables, a.systems, a.seeds, a.quick, a.limit, a.art)
         work = prepare(plan(request, a.data), Log(a.log), fresh=a.fresh, keep=a.keep)
         if a.dry_run:

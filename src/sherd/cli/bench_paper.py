@@ -84,8 +84,8 @@ def bench_paper(
     from ..bench.run import cores
     from .show import print_json
 
-    paper_run.check(minutes, save)
     jobs = cores() if jobs is None else jobs
+    paper_run.check(jobs, minutes, save)
     request = paper_run.request_from(tables, systems, seeds, quick, limit, art)
     held = Log(paper_run.LOG if log is None else log)
     work = paper_run.prepare(plan(request, data), held, fresh=fresh, keep=keep)

@@ -24,11 +24,11 @@ from torch import Tensor
 
 from ..data.cutting import Geometry, cut
 from ..data.sets import training_pictures
-from ..errors import SherdError
 from ..perception.mppn.config import PIVOT_GAP, PIVOT_SIDE, Calibration
 from ..perception.mppn.weights import DEFAULT, Model, load_model
 from ..perception.neural import CANDIDATES, look
 from ..puzzle import Puzzle, pairs
+from .command import run_command
 from .evaluate import expected_calibration_error
 from .loop import write_text
 
@@ -172,12 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
     p.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
     p.add_argument("--photos", type=int, default=20, help="photographs per cell (0 = all)")
-    try:
-        run(**vars(p.parse_args(argv)))
-    except SherdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return run_command(p, run, argv)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ import numpy as np
 
 from ..data.cutting import Geometry, cut
 from ..data.images import list_pictures
-from ..errors import SherdError
 from ..perception.classical import log_features
 from ..puzzle import identity_board, pairs
+from .command import run_command
 
 GRID = (7, 10)
 PIECE = 64
@@ -84,12 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(prog="python -m sherd.train.seams", description=__doc__)
     p.add_argument("--data", type=Path, required=True, help="folder with photos/")
     p.add_argument("--images", type=int, default=90, help="training photographs")
-    try:
-        run(**vars(p.parse_args(argv)))
-    except SherdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return run_command(p, run, argv)
 
 
 if __name__ == "__main__":

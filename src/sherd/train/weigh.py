@@ -22,7 +22,6 @@ import numpy as np
 from ..data.cutting import Geometry, cut
 from ..data.images import Picture
 from ..data.sets import ART5, training_pictures
-from ..errors import SherdError
 from ..perception.evidence import Evidence
 from ..perception.full import Judges, shipped_judges
 from ..perception.mppn.weights import DEFAULT, Model, load_model
@@ -33,6 +32,7 @@ from ..search.evolution import Evolution, default_threads
 from ..search.polish import Polish
 from ..search.problem import make_problem
 from .calibrate import write_calibration
+from .command import run_command
 
 PUZZLET_WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5)
 BOARD_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
@@ -149,12 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
     p.add_argument("--every", type=int, default=1, help="use every so-many-th picture only")
     p.add_argument("--repeats", type=int, default=1, help="puzzles per picture of art")
-    try:
-        run(**vars(p.parse_args(argv)))
-    except SherdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return run_command(p, run, argv)
 
 
 if __name__ == "__main__":
