@@ -85,12 +85,11 @@ def test_probabilities_of_all_actions_sum_to_one(grid, fixed, placed):
         assert float(log_p.double().exp().sum()) == pytest.approx(1.0, abs=1e-4)
         assert (entropy >= 0).all()
         one = actor(puzzles, boards, torch.tensor([1]))
-        drawn, drawn_log_p = actor.sample(one, 4000, torch.Generator().manual_seed(0))
+        drawn = actor.sample(one, 4000, torch.Generator().manual_seed(0))
     assert legal(puzzles, torch.ones(4000, dtype=torch.long), drawn[0]).all()
     known = {tuple(a): float(p) for a, p in zip(actions.tolist(), log_p, strict=True)}
     share: dict[tuple[int, ...], float] = {}
-    for action, value in zip(drawn[0].tolist(), drawn_log_p[0].tolist(), strict=True):
-        assert value == pytest.approx(known[tuple(action)], abs=1e-4)
+    for action in drawn[0].tolist():
         share[tuple(action)] = share.get(tuple(action), 0.0) + 1 / 4000
     for action, p in known.items():  # drawn as often as they say, within five standard errors
         p = np.exp(p)
@@ -250,7 +249,7 @@ def test_evolution_beats_its_founders():
     g = torch.Generator().manual_seed(0)
     actor, critic = Actor(CONFIG), Critic(CONFIG)
     with torch.no_grad():
-        proposed, _ = actor.sample(actor(puzzles, boards, which), 24, g)
+        proposed = actor.sample(actor(puzzles, boards, which), 24, g)
 
     def judge(states, owner):
         return evaluate(critic, puzzles, states, owner)
@@ -282,7 +281,7 @@ def test_offspring_are_legal_and_of_many_kinds():
     actor = Actor(CONFIG)
     evolution = Evolution(replace(SMALL, population=400))
     with torch.no_grad():
-        proposed, _ = actor.sample(actor(puzzles, boards, which), 24, g)
+        proposed = actor.sample(actor(puzzles, boards, which), 24, g)
     parents, _ = evolution._founders(proposed, None, g)
     dice = throw(2, 400, 400, 3, 0.6, puzzles.layout, proposed, g)
     children, length = breed(puzzles, which, parents, dice.generation(1), 24)

@@ -163,23 +163,21 @@ class Actor(nn.Module):
         may = third_mask(puzzles, plan.which[:, None], a, b)
         return logits.masked_fill(~may, NEVER).log_softmax(2)
 
-    def sample(self, plan: Plan, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """``(B, count, 4)`` actions and their log-probabilities ``(B, count)``."""
-        types = plan.types[:, None].expand(-1, count, -1)
-        kind = _draw(types, generator)
-        first = plan.first[plan.row, kind]
-        a = _draw(first, generator)
-        second = self._second(plan, kind, a)
-        b = _draw(second, generator)
-        third = self._third(plan, a, b)
-        c = _draw(third, generator)
-        other = kind != SWAP_3
-        log_p = _at(types, kind) + _at(first, a) + _at(second, b)
-        log_p = log_p + _at(third, c).masked_fill(other, 0.0)
-        actions = torch.stack([kind, a, b, c.masked_fill(other, NONE)], dim=2)
+    def sample(self, plan: Plan, count: int, generator: torch.Generator) -> Tensor:
+        """``(B, count, 4)`` actions."""
+        kind = _draw(plan.types[:, None].expand(-1, count, -1), generator)
+        a = _draw(plan.first[plan.row, kind], generator)
+        b = _draw(self._second(plan, kind, a), generator)
+        three = kind == SWAP_3
+        if len(kind) == 1 and kind.device.type == "cpu":  # third cells where they are asked for
+            c = torch.full_like(kind, NONE)
+            c[three] = _draw(self._third(plan, a[:, three[0]], b[:, three[0]]), generator)[0]
+        else:
+            c = _draw(self._third(plan, a, b), generator).masked_fill(~three, NONE)
+        actions = torch.stack([kind, a, b, c], dim=2)
         # where nothing may be done at all, nothing is done
         stuck = plan.puzzles.tables.closed_types[plan.which].all(1)
-        return actions.masked_fill(stuck[:, None, None], NONE), log_p
+        return actions.masked_fill(stuck[:, None, None], NONE)
 
     def log_prob(self, plan: Plan, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability ``(B,)`` of one legal action ``(B, 4)`` per board, and the entropy

@@ -68,11 +68,15 @@ class Critic(nn.Module):
         # what neighbours say is added up after the layer: linear, and half the width to move
         y = self.own(x) + self.about(mean)[:, None]
         y = F.relu(_add_around(y, self.near(x), layout))
-        pooled = torch.cat([mean, y.mean(1), state.glob], dim=1)
-        value = self.value(F.relu(self.out(pooled))) + self.line(state.glob)
+        value = self.conclude(mean, y.mean(1), state.glob)
         cells = self.right(y)
         share = (cells.sigmoid() * right_weights(layout)).sum((1, 2)) + PENALTY
-        return Answer(value.squeeze(1), share / max(1.0, best_reward(layout)), cells)
+        return Answer(value, share / max(1.0, best_reward(layout)), cells)
+
+    def conclude(self, mean: Tensor, last: Tensor, glob: Tensor) -> Tensor:
+        """``(B,)`` values, by the means of both hidden layers and the global figures."""
+        pooled = torch.cat([mean, last, glob], dim=1)
+        return (self.value(F.relu(self.out(pooled))) + self.line(glob)).squeeze(1)
 
 
 def right_weights(layout: Layout) -> Tensor:

@@ -65,7 +65,7 @@ class Agent:
         """Choose an action for every board and do it."""
         plan = self.actor(puzzles, boards, which, prior)
         draws = self.evolution.params.draws
-        proposed, _ = self.actor.sample(plan, draws, generator)
+        proposed = self.actor.sample(plan, draws, generator)
 
         def judge(states: Tensor, owner: Tensor) -> Tensor:
             return self.judge(puzzles, states, owner)

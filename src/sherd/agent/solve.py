@@ -14,6 +14,7 @@ from .evolution import EvolutionParams
 from .gains import score, sides
 from .place import PlaceParams, place_evidence
 from .play import Agent
+from .recall import Recall
 from .rules import Puzzles, apply, shuffle
 from .weights import Networks
 
@@ -72,7 +73,7 @@ def reassemble(
     Returns the best board of every chain ``(k, C)`` and its evidence ``(k,)``, the best first.
     ``board (C,)`` holds the fixed pieces in place.
     """
-    agent = Agent(
+    agent = _Player(
         networks.actor, networks.evaluator, params.evolution, params.evidence, params.value
     )
     ends: list[Tensor] = []
@@ -111,6 +112,20 @@ def _with_place(puzzle: Puzzles, params: SolveParams, chain: int) -> Puzzles:
         return replace(puzzle, place=None)
     how = params.places[chain % len(params.places)]
     return replace(puzzle, place=place_evidence(puzzle, how))
+
+
+class _Player(Agent):
+    """The agent with one puzzle at a time; on a CPU it need not look twice at what it has seen."""
+
+    _recall: tuple[Puzzles, Recall] | None = None
+
+    def judge(self, puzzles: Puzzles, boards: Tensor, which: Tensor) -> Tensor:
+        if boards.device.type != "cpu":
+            return super().judge(puzzles, boards, which)
+        if self._recall is None or self._recall[0] is not puzzles:
+            recall = Recall(self.evaluator, puzzles, value=self.value, evidence=self.evidence)
+            self._recall = (puzzles, recall)
+        return self._recall[1](boards)
 
 
 class _Chain:

@@ -62,7 +62,7 @@ def touch_up(
     for _ in range(params.rounds):
         which = torch.zeros(len(boards), dtype=torch.long)
         with torch.no_grad():
-            actions, _ = actor.sample(actor(puzzles, boards, which), params.draws, generator)
+            actions = actor.sample(actor(puzzles, boards, which), params.draws, generator)
             every = apply(layout, boards.repeat_interleave(params.draws, 0), actions.flatten(0, 1))
             every = every.unique(dim=0)
             local = score(puzzles, every, torch.zeros(len(every), dtype=torch.long))
