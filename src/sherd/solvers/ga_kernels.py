@@ -17,6 +17,9 @@ from numba import njit
 
 from ..search.kernels.random import below, uniform
 
+PIECE = (1 << 32) - 1
+"""The lower half of a packed candidate."""
+
 
 @njit(cache=True, nogil=True)
 def describe(board, free, right, down, chance, around):  # type: ignore[no-untyped-def]
@@ -52,11 +55,11 @@ def describe(board, free, right, down, chance, around):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def fits(cell, stride, oy, ox, origins, free):  # type: ignore[no-untyped-def]
+def fits(cell, bits, oy, ox, origins, free):  # type: ignore[no-untyped-def]
     """Whether some place that is left for the frame has a free cell at canvas ``cell``."""
     rows, cols = free.shape
-    y = cell // stride
-    x = cell % stride
+    y = cell >> bits
+    x = cell & ((1 << bits) - 1)
     for k in range(origins):
         r = y - oy[k]
         c = x - ox[k]
@@ -71,11 +74,16 @@ def grow(a, b, buddy, ranked, free, pins, mutation, state, board):  # type: igno
 
     The child grows on a canvas from one random piece (or from the pinned ones). ``oy, ox`` are
     the places that the frame of M×N cells can still take around it; a cell that lies in none of
-    them is out of bounds. ``pins[c]`` is a board with the pinned pieces, else -1.
+    them is out of bounds. ``pins[c]`` is a board with the pinned pieces, else -1. Lines of the
+    canvas have 2^``bits`` cells and candidates are packed by shifts: a placement would else spend
+    half its time on divisions.
     """
     rows, cols = free.shape
     n = buddy.shape[1]
-    stride = 2 * cols + 1
+    bits = 1
+    while 1 << bits < 2 * cols + 1:
+        bits += 1
+    stride = 1 << bits
     step = (-stride, 1, stride, -1)
     canvas = np.full((2 * rows + 1) * stride, -1, np.int32)
     spare = np.arange(n, dtype=np.int32)  # the pieces not yet laid, first ``left`` entries
@@ -84,9 +92,9 @@ def grow(a, b, buddy, ranked, free, pins, mutation, state, board):  # type: igno
     next_rank = np.zeros((4, n), np.int32)
     oy = np.empty(rows * cols, np.int32)
     ox = np.empty(rows * cols, np.int32)
-    agreed = np.empty(4 * n, np.int64)  # canvas cell · n + piece
+    agreed = np.empty(4 * n, np.int64)  # canvas cell · 2^32 + piece
     buddies = np.empty(4 * n, np.int64)
-    edges = np.empty(4 * n, np.int64)  # canvas cell · 4n + 4 · piece + side
+    edges = np.empty(4 * n, np.int64)  # canvas cell · 2^32 + 4 · piece + side
     n_agreed = n_buddies = n_edges = origins = room = 0
 
     pinned = False
@@ -118,36 +126,36 @@ def grow(a, b, buddy, ranked, free, pins, mutation, state, board):  # type: igno
             cell = rows * stride + cols
         while piece < 0 and n_agreed > 0:  # phase 1: both parents agree
             k = below(state, n_agreed)
-            cell = agreed[k] // n
-            j = agreed[k] % n
+            cell = agreed[k] >> 32
+            j = agreed[k] & PIECE
             n_agreed -= 1
             agreed[k] = agreed[n_agreed]
             if canvas[cell] >= 0 or where[j] >= left:
                 continue
             if uniform(state) < mutation:
                 continue  # mutation: the agreement is passed over
-            if fits(cell, stride, oy, ox, origins, free):
+            if fits(cell, bits, oy, ox, origins, free):
                 piece = j
         while piece < 0 and n_buddies > 0:  # phase 2: best buddies that a parent has
             k = below(state, n_buddies)
-            cell = buddies[k] // n
-            j = buddies[k] % n
+            cell = buddies[k] >> 32
+            j = buddies[k] & PIECE
             n_buddies -= 1
             buddies[k] = buddies[n_buddies]
-            if canvas[cell] < 0 and where[j] < left and fits(cell, stride, oy, ox, origins, free):
+            if canvas[cell] < 0 and where[j] < left and fits(cell, bits, oy, ox, origins, free):
                 piece = j
         while piece < 0 and n_edges > 0:  # phase 3: a random edge, the most compatible piece
             k = below(state, n_edges)
-            cell = edges[k] // (4 * n)
-            if canvas[cell] >= 0 or not fits(cell, stride, oy, ox, origins, free):
+            cell = edges[k] >> 32
+            if canvas[cell] >= 0 or not fits(cell, bits, oy, ox, origins, free):
                 n_edges -= 1
                 edges[k] = edges[n_edges]
                 continue
             if uniform(state) < mutation:
                 piece = spare[below(state, left)]  # mutation: any piece
                 continue
-            d = edges[k] % 4
-            q = edges[k] // 4 % n
+            d = edges[k] & 3
+            q = (edges[k] & PIECE) >> 2
             while where[ranked[d, q, next_rank[d, q]]] >= left:
                 next_rank[d, q] += 1
             piece = ranked[d, q, next_rank[d, q]]
@@ -173,8 +181,8 @@ def grow(a, b, buddy, ranked, free, pins, mutation, state, board):  # type: igno
         where[piece] = left
         kept = 0
         for k in range(origins):
-            r = cell // stride - oy[k]
-            c = cell % stride - ox[k]
+            r = (cell >> bits) - oy[k]
+            c = (cell & (stride - 1)) - ox[k]
             if 0 <= r < rows and 0 <= c < cols and free[r, c]:
                 oy[kept] = oy[k]
                 ox[kept] = ox[k]
@@ -186,13 +194,13 @@ def grow(a, b, buddy, ranked, free, pins, mutation, state, board):  # type: igno
             slot = cell + step[d]
             j = a[d, piece]
             if j >= 0 and j == b[d, piece] and where[j] < left:
-                agreed[n_agreed] = slot * n + j
+                agreed[n_agreed] = slot << 32 | j
                 n_agreed += 1
             j = buddy[d, piece]
             if j >= 0 and (j == a[d, piece] or j == b[d, piece]) and where[j] < left:
-                buddies[n_buddies] = slot * n + j
+                buddies[n_buddies] = slot << 32 | j
                 n_buddies += 1
-            edges[n_edges] = (slot * n + piece) * 4 + d
+            edges[n_edges] = slot << 32 | piece << 2 | d
             n_edges += 1
 
     for i in range(rows * cols):
