@@ -5,9 +5,9 @@
 *Environment*: the same random legal Swap-2 actions on 7x10 puzzles, one board at a time through
 ``sherd/Swap-v0`` and through the batched environment, and many boards at once; all in one run, so
 that the ratio holds on a busy machine too. *Evaluator*: boards judged per second, 64 at a time, as
-an evolution asks for them, and 4096 at a time, as training does. *Puzzles* (on the CPU): from a
-random board to the end, on synthetic evidence of known quality (share of sides whose true neighbour
-ranks first).
+an evolution asks for them, and 4096 at a time, as training does; then the offspring of one board,
+judged anew and by ``sherd.agent.recall``. *Puzzles* (on the CPU): from a random board to the end,
+on synthetic evidence of known quality (share of sides whose true neighbour ranks first).
 """
 
 from __future__ import annotations
@@ -107,6 +107,36 @@ def environments(device: str) -> None:
         print(f"  {boards} boards: {many:.0f} steps/s, {many / single:.0f} times as many")
 
 
+def offspring(evaluator, puzzle) -> None:  # type: ignore[no-untyped-def]
+    """Boards per second of a step's evolution (ten generations of 64 boards, three swaps away from
+    one), judged anew and by an evaluator that remembers what it has seen."""
+    from sherd.agent.critic import evaluate
+    from sherd.agent.recall import Recall
+
+    cells, g = puzzle.layout.cells, torch.Generator().manual_seed(0)
+    boards = puzzle.truth.repeat(640, 1)
+    pool = torch.randint(cells, (24, 2), generator=g)  # what an actor proposes
+    for board in boards:
+        for a, b in pool[torch.randint(len(pool), (3,), generator=g)].tolist():
+            board[a], board[b] = board[b].clone(), board[a].clone()
+    owner = torch.zeros(64, dtype=torch.long)
+
+    def anew() -> int:
+        for part in boards.split(64):
+            evaluate(evaluator, puzzle, part, owner, value=0.1, evidence=1.0)
+        return len(boards)
+
+    def remembering() -> int:
+        recall = Recall(evaluator, puzzle, value=0.1, evidence=1.0)
+        for part in boards.split(64):
+            recall(part)
+        return len(boards)
+
+    slow, fast = rate(anew), rate(remembering)
+    print(f"  a step's offspring: {slow:.0f} boards/s, {fast:.0f} by one that remembers, "
+          f"{fast / slow:.1f} times as many")  # fmt: skip
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -138,6 +168,8 @@ def main() -> None:
             speed = rate(lambda p=puzzle, b=boards, o=owner: len(evaluate(evaluator, p, b, o)))
             print(f"evaluator, {grid[0]}x{grid[1]}, {args.device}: {speed:.0f} boards/s, "
                   f"{1e3 * count / speed:.1f} ms for {count}")  # fmt: skip
+        if args.device == "cpu":
+            offspring(networks.evaluator, puzzle)
     print("grid   top-1  perfect  evidence of the truth's  steps  s/puzzle  s/solved")
     for grid in GRIDS:
         for top1 in GRADES:

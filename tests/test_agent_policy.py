@@ -36,7 +36,9 @@ from sherd.agent.rules import (
     shuffle,
     which_right,
 )
+from sherd.agent.solve import SolveParams, reassemble
 from sherd.agent.state import CELL, GLOBAL, observe
+from sherd.agent.weights import Networks
 from sherd.perception.synthetic import synthetic_evidence
 from test_agent_rules import all_actions, random_boards, random_puzzles
 
@@ -329,6 +331,26 @@ def test_the_agent_gets_far_from_random_boards(placed):
     true = gains.score(puzzles, puzzles.truth, which)
     way = (gains.score(puzzles, boards, which) - first) / (true - first)
     assert way.mean() > 0.5  # without places, boards end up shifted
+
+
+def test_chains_end_when_enough_of_them_agree(monkeypatch):
+    """All find the truth of clear evidence: as many are played as must agree."""
+    networks, puzzle = Networks(CONFIG), synthetic((2, 2), 0.999, count=1)
+
+    def played(**params: object) -> int:
+        how = SolveParams(place=False, evolution=replace(SMALL, generations=8), **params)
+        generator = torch.Generator().manual_seed(0)
+        return len(
+            reassemble(networks, puzzle, torch.arange(4), how, generator, lambda *_: False)[0]
+        )
+
+    assert played() == 4
+    assert played(alike=(1, 1)) == 1
+    assert played(alike=(9, 9)) == SolveParams().chains
+    monkeypatch.setattr("sherd.agent.solve.SMALL", 3)  # four cells are a large board now
+    assert played() == 2
+    with pytest.raises(SherdError, match="alike"):
+        SolveParams(alike=(4, 0))
 
 
 def test_bad_sizes():

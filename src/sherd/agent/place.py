@@ -43,14 +43,10 @@ class PlaceParams:
     """Spread of a piece around its coordinates, in cells."""
     rim: float = 0.25
     """Weight of the border evidence when the pieces are laid onto the grid."""
-    rank: int = 0
-    """Which of the ways to lay the pieces onto the grid: 0 = the best, 1 = the next …"""
     doubt: float = 0.02
     """Smallest share of doubt in a piece's place."""
 
     def __post_init__(self) -> None:
-        if self.rank < 0:
-            raise SherdError(f"place: rank {self.rank}; expected at least 0")
         if self.rounds < 2 or min(self.power, self.wide, self.narrow, self.sigma) <= 0:
             raise SherdError("place: rounds must be at least 2, power and widths more than 0")
 
@@ -122,7 +118,7 @@ def lay(puzzles: Puzzles, x: Tensor, trust: Tensor, params: PlaceParams) -> Tens
         + down[:, 3:4, :, :broad]
     )
     ways = (full + params.rim * rim).flatten(1)
-    best = ways.topk(min(params.rank + 1, ways.shape[1]), dim=1).indices[:, -1]
+    best = ways.argmax(1)
     corner = torch.stack([best // broad, best % broad], dim=1)
     return x - corner[:, None]
 

@@ -18,6 +18,9 @@ from .recall import Recall
 from .rules import Puzzles, apply, shuffle
 from .weights import Networks
 
+SMALL = 50
+"""Cells of a small board."""
+
 Progress = Callable[[Tensor, float, int], bool]
 """Best board ``(C,)``, its evidence and the number of steps → whether to stop."""
 
@@ -34,15 +37,18 @@ class SolveParams:
     chains: int = 5
     """Random boards that are played one after the other at most; the best counts."""
     places: tuple[PlaceParams, ...] = (
-        PlaceParams(),
-        PlaceParams(power=1.0),
-        PlaceParams(rank=1),
+        PlaceParams(power=2.0),
         PlaceParams(power=3.0),
-        PlaceParams(rank=2),
+        PlaceParams(power=1.5),
+        PlaceParams(power=2.5),
+        PlaceParams(power=1.0),
     )
     """How places are inferred, chain by chain: not all chains shall fall into one trap."""
     place: bool = True
     """Whether place evidence is used at all."""
+    alike: tuple[int, int] = (4, 2)
+    """Chains that must have found a board if it is to be agreed on: on boards of at most `SMALL`
+    cells, where two of them may fall into the same trap, and on larger ones."""
     patience: int = 15
     """Steps without a better evidence or value after which a chain ends."""
     agreed: int = 4
@@ -51,8 +57,11 @@ class SolveParams:
     """T: most steps."""
 
     def __post_init__(self) -> None:
-        if min(self.chains, self.patience, self.agreed, self.steps) < 1 or not self.places:
-            raise SherdError("chains, patience, agreed and steps must be at least 1, places given")
+        least = min(self.chains, *self.alike, self.patience, self.agreed, self.steps)
+        if least < 1 or not self.places:
+            raise SherdError(
+                "chains, alike, patience, agreed and steps must be at least 1, places given"
+            )
 
 
 @torch.no_grad()
@@ -67,8 +76,8 @@ def reassemble(
     """Play one puzzle from random boards, one chain after the other.
 
     A chain follows the place evidence until it brings nothing more, and goes on without it. A
-    board without unlikely pairs that is where the place evidence puts it, or that an earlier chain
-    has found, is agreed on, and so is any board that four chains have found: no other follows.
+    board without unlikely pairs that is where the place evidence puts it is agreed on, and so is
+    any board that ``alike`` chains have found: no other follows.
 
     Returns the best board of every chain ``(k, C)`` and its evidence ``(k,)``, the best first.
     ``board (C,)`` holds the fixed pieces in place.
@@ -78,7 +87,7 @@ def reassemble(
     )
     ends: list[Tensor] = []
     scores: list[float] = []
-    number = 0
+    number, alike = 0, params.alike[len(board) > SMALL]
     for k in range(params.chains):
         chain = _Chain(agent, _with_place(puzzle, params, k), board, generator)
         while number <= params.steps:
@@ -100,8 +109,7 @@ def reassemble(
             number += 1
         ends.append(chain.best)
         scores.append(chain.seen)
-        before = _known(chain.best, ends[:-1])
-        if before >= 3 or (chain.likely and (chain.at_home or before)):
+        if _known(chain.best, ends) >= alike or (chain.likely and chain.at_home):
             break
     return _sorted(ends, scores)
 
