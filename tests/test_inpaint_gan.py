@@ -15,9 +15,9 @@ from sherd.perception.rivals.inpaint_gan import (
     InpaintConfig,
     InpaintGan,
     load_inpaint_gan,
-    score_pairs,
     strip_width,
 )
+from sherd.perception.rivals.inpaint_pairs import all_pairs, pair_logits, score_pairs
 from sherd.perception.rivals.pixels import to_squares
 from sherd.perception.rivals.weights import LIMIT, save_rival
 from sherd.solvers import MaxRounds
@@ -77,9 +77,9 @@ def test_a_pair_image_is_two_ends_and_what_is_between(strip: int, vertical: bool
 def test_the_generator_matters_where_there_is_a_gap_only() -> None:
     net, squares = tiny(), torch.rand(4, 3, 64, 64)
     with torch.no_grad():
-        before = [net.all_pairs(squares, strip) for strip in (0, 4)]
+        before = [all_pairs(net, squares, strip) for strip in (0, 4)]
         net.generator.out.bias += 1.0
-        after = [net.all_pairs(squares, strip) for strip in (0, 4)]
+        after = [all_pairs(net, squares, strip) for strip in (0, 4)]
     assert torch.equal(before[0], after[0])
     assert not torch.equal(before[1], after[1])
 
@@ -87,13 +87,37 @@ def test_the_generator_matters_where_there_is_a_gap_only() -> None:
 @pytest.mark.parametrize("chunk", [1, 5, 100])
 def test_all_pairs_are_each_pair(chunk: int) -> None:
     net, squares = tiny(), torch.rand(4, 3, 64, 64)
-    table = net.all_pairs(squares, 4, chunk)
+    table = all_pairs(net, squares, 4, chunk)
     with torch.no_grad():
         for d in (0, 1):
             last, first = net.ends(squares, 4, bool(d))
             for i, j in ((0, 1), (3, 2)):
                 one = net(last[[i]], first[[j]], bool(d))
                 assert table[d, i, j] == pytest.approx(float(one), abs=1e-4)
+
+
+@pytest.mark.parametrize("strip", range(0, 18, 2))
+@pytest.mark.parametrize("vertical", [False, True])
+def test_what_is_computed_once_per_piece_changes_nothing(strip: int, vertical: bool) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        net, squares = InpaintGan(TINY).eval(), torch.rand(5, 3, 64, 64)
+        with torch.no_grad():
+            for weight in net.parameters():
+                weight *= 2.0 if weight.ndim == 4 else 1.0
+            for norm in net.modules():
+                if isinstance(norm, nn.BatchNorm2d):
+                    norm.weight.uniform_(0.5, 2.0)
+                    norm.bias.uniform_(-0.5, 0.5)
+                    norm.running_mean.uniform_(-0.5, 0.5)  # type: ignore[union-attr]
+                    norm.running_var.uniform_(0.5, 2.0)  # type: ignore[union-attr]
+    i, j = torch.cartesian_prod(torch.arange(5), torch.arange(5)).T
+    with torch.no_grad():
+        last, first = net.ends(squares, strip, vertical)
+        want = net(last[i], first[j], vertical)
+        got = pair_logits(net, last, first, vertical)(i, j)
+        torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
+    assert want.std() > 1e-2  # pairs differ
 
 
 def test_pieces_of_any_size_are_scored() -> None:
@@ -157,32 +181,31 @@ def test_wrong_neighbours_are_wrong_and_mostly_near_in_colour() -> None:
 # the system
 
 
-class Knows(nn.Module):
-    """Knows the neighbours of a numbered puzzle from their colours."""
+def know_all(monkeypatch: pytest.MonkeyPatch, cols: int) -> None:
+    """The neighbours of a numbered puzzle are known from their colours."""
 
-    def __init__(self, cols: int) -> None:
-        super().__init__()
-        self.cols = cols
-
-    def all_pairs(self, squares: Tensor, strip: int) -> Tensor:
+    def all_pairs(net: InpaintGan, squares: Tensor, strip: int) -> Tensor:
         name = (squares[:, 0, 0, 0] * 255).round()
         step = name[None] - name[:, None]
-        end = (name % self.cols == self.cols - 1)[:, None]
-        out = torch.stack([(step == 1) & ~end, step == self.cols]).float()
-        return 8.0 * out - 4.0
+        end = (name % cols == cols - 1)[:, None]
+        return 8.0 * torch.stack([(step == 1) & ~end, step == cols]).float() - 4.0
+
+    monkeypatch.setattr("sherd.perception.rivals.inpaint_pairs.all_pairs", all_pairs)
 
 
-def test_good_scores_make_a_right_board() -> None:
+def test_good_scores_make_a_right_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    know_all(monkeypatch, 5)
     puzzle = numbered((4, 5))
-    result = Solver(net=Knows(5)).solve(puzzle)  # type: ignore[arg-type]
+    result = Solver(net=tiny()).solve(puzzle)
     assert np.array_equal(result.board, puzzle.truth)
     assert result.system == "inpaint-gan"
     assert result.confidence.min() == 1.0
 
 
-def test_dissimilarity_is_minus_log_probability() -> None:
+def test_dissimilarity_is_minus_log_probability(monkeypatch: pytest.MonkeyPatch) -> None:
+    know_all(monkeypatch, 2)
     puzzle = numbered((2, 2))
-    d = Solver(net=Knows(2)).dissimilarity(puzzle)  # type: ignore[arg-type]
+    d = Solver(net=tiny()).dissimilarity(puzzle)
     near, far = np.log1p(np.exp(-4.0)), np.log1p(np.exp(4.0))
     assert d.shape == (4, 4, 4)
     assert d[1, 0, 1] == pytest.approx(near)

@@ -51,7 +51,7 @@ class InpaintGan(Greedy):
 
     def dissimilarity(self, puzzle: Puzzle) -> np.ndarray:
         """−log p(neighbours), in nats."""
-        from ..perception.rivals.inpaint_gan import score_pairs
+        from ..perception.rivals.inpaint_pairs import score_pairs
         from ..perception.threads import torch_threads
         from ..search.evolution import default_threads
 

@@ -25,6 +25,7 @@ from ..perception.rivals.inpaint_gan import (
     InpaintGan,
     strip_width,
 )
+from ..perception.rivals.inpaint_pairs import all_pairs
 from ..perception.rivals.pixels import resize, to_squares
 from .data import Store, cut_at, draw_pictures
 from .evaluate import Puzzles
@@ -246,7 +247,7 @@ class InpaintTrainee(Trainee[InpaintRecipe]):
             for pieces in some.pieces[: self.recipe.val_puzzles]:
                 squares = to_squares(pieces.permute(0, 3, 1, 2).float() / 255.0)
                 chunk = 4096 if squares.is_cuda else 128
-                logits.append(net.all_pairs(squares, strip, chunk))
+                logits.append(all_pairs(net, squares, strip, chunk))
             figures[some.cell.name] = pair_figures(torch.stack(logits), some.grid)
         return figures
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...errors import SherdError
-from .pixels import SIDE, to_squares
+from .pixels import SIDE
 from .weights import Rival, load_rival
 
 SYSTEM = "inpaint-gan"
@@ -178,30 +177,6 @@ class InpaintGan(nn.Module):
         for m, (momentum, training) in zip(norms, before, strict=True):
             m.momentum = momentum
             m.train(training)
-
-    @torch.no_grad()
-    def all_pairs(self, squares: Tensor, strip: int, chunk: int = 128) -> Tensor:
-        """Logits ``(2, n, n)``: j right of i, j below i. Squares: ``(n, 3, 64, 64)`` in 0..1.
-
-        The discriminator's statistics are this puzzle's from then on.
-        """
-        n = len(squares)
-        self.adapt(squares, strip)
-        out = torch.empty(2, n * n, device=squares.device)
-        for d in (0, 1):
-            last, first = self.ends(squares, strip, bool(d))
-            for at in range(0, n * n, chunk):
-                k = torch.arange(at, min(at + chunk, n * n), device=squares.device)
-                out[d, k] = self(last[k // n], first[k % n], bool(d)).float()
-        return out.view(2, n, n)
-
-
-def score_pairs(net: InpaintGan, pieces: np.ndarray, missing: int | None) -> np.ndarray:
-    """Logits ``(2, n, n)`` of pieces ``(n, h, w, 3) uint8`` with ``missing`` px between them."""
-    x = torch.from_numpy(np.ascontiguousarray(pieces)).permute(0, 3, 1, 2).float() / 255.0
-    strip = strip_width(missing, int(pieces.shape[2]))
-    net = net.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return net.all_pairs(to_squares(x), strip).numpy()
 
 
 def load_inpaint_gan(path: str | Path | None = None) -> Rival[InpaintGan]:
