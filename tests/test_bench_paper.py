@@ -13,6 +13,7 @@ from PIL import Image
 from skimage import data
 from skimage.transform import resize
 
+from sherd import SherdError
 from sherd.bench import paper_run, plan, version
 from sherd.bench.pace import Pace, clock
 from sherd.bench.plan import Request
@@ -184,14 +185,18 @@ def test_bad_requests_are_one_line(
 
 
 def test_the_plan_of_a_quick_run(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "QUICK_MANY", 60)
+    monkeypatch.setattr(plan, "QUICK", 2)
     cells = plan.plan(Request(systems=("greedy", "ga"), quick=True, seeds=(3, 4)), pictures)
-    assert {c.place.n for c in cells} == {25, 6}  # 7x10 has too many pieces now
+    assert {c.table for c in cells} == {"jpleg5", "kinds", "mit"}
     assert {t.seed for c in cells for t in c.tasks} == {3}
-    assert max(len(c.tasks) for c in cells if c.place.n == 6) > 1
-    monkeypatch.setattr(plan, "QUICK_SOME", 5)  # one puzzle is enough, of each kind
-    cells = plan.plan(Request(systems=("greedy",), quick=True), pictures)
-    assert {len(c.tasks) for c in cells if c.place.n == 6} == {1}
+    assert {len(c.tasks) for c in cells if c.table != "jpleg5"} == {2}
+    large = Request(tables=("large",), systems=("greedy",), quick=True)  # asked for by name
+    cells = plan.plan(large, pictures)
+    assert {(c.table, c.place.n) for c in cells} == {("large", 6)}
+    assert {len(c.tasks) for c in cells} == {2}
+    monkeypatch.setattr(plan, "QUICK_MANY", 5)
+    with pytest.raises(SherdError, match="none of them"):
+        plan.plan(large, pictures)
     whole, *_ = plan.plan(Request(systems=("greedy",)), pictures)
     assert len(whole.tasks) == 3 * 2 * 3
 

@@ -205,7 +205,7 @@ def request_from(
     except ValueError:
         raise SherdError(f"seeds: {seeds!r}; expected numbers such as 0,1,2") from None
     return Request(
-        tables=tuple(TABLES) if tables is None else split(tables, "tables"),
+        tables=None if tables is None else split(tables, "tables"),
         systems=None if systems is None else split(systems, "systems"),
         seeds=numbers,
         quick=quick,
@@ -233,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tables", help=f"of {', '.join(TABLES)}, by commas")
     parser.add_argument("--systems", help="names, by commas")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--quick", action="store_true", help="few puzzles, the first seed")
+    parser.add_argument("--quick", action="store_true", help="5 puzzles of a cell, the first seed")
     parser.add_argument("--limit", type=int, help="first so many puzzles of a cell")
     parser.add_argument("--art", help="jpleg5 or art5")
     parser.add_argument("--data", type=Path)

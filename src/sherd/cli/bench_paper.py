@@ -24,9 +24,7 @@ EXAMPLE = (
 def bench_paper(
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick", help="5 puzzles of a cell (1 beyond 100 pieces), one seed, to 500."
-        ),
+        typer.Option("--quick", help="5 puzzles of a cell, one seed, without the table large."),
     ] = False,
     tables: Annotated[
         str | None,
