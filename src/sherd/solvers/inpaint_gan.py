@@ -30,7 +30,7 @@ class InpaintGan(Greedy):
     to tell neighbours from others; its scores of all pairs feed the greedy solver (Paikin & Tal).
 
     Chosen here: the 32 columns around the seam are computed, of the paper's 128 (on one core 150
-    pieces take some 15 s so); the networks are small (0.4 M parameters); fragments of other sizes
+    pieces take some 10 s so); the networks are small (0.4 M parameters); fragments of other sizes
     are scaled to 64 px; one network for both directions, vertical pairs transposed; without a gap
     there is nothing to paint and the discriminator judges the pair as it is. The dissimilarity of a
     pair is −log of the discriminator's probability; it is the same from both sides, but the
