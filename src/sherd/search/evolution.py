@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import SherdError
 from .kernels.island import KINDS, breed, settle_new
 from .kernels.moves import full_score
+from .kernels.rolls import roll_boards
 from .problem import Problem
 
 ROUND_WORK = 6000
@@ -50,7 +51,8 @@ class EvolutionParams:
 
 
 def default_params(cells: int) -> EvolutionParams:
-    """Large boards have more local optima: more boards and more patience above `LARGE` cells."""
+    """Large boards have more local optima: more boards and more patience above `LARGE` cells.
+    There, lines are also rolled against each other before the search gives up."""
     return EvolutionParams(population=16, patience=1200) if cells > LARGE else EvolutionParams()
 
 
@@ -107,6 +109,10 @@ class Evolution:
                 if progress(p.to_board(board), best, number):
                     break
                 number += 1
+                if since >= patience and p.cells > LARGE:
+                    gain = _roll(islands, pool) - best
+                    if gain > 0:  # the next round takes it, and it is the last unless it is much
+                        since = 0 if gain > q.worth * abs(best) else patience - 1
         self.archive = _archive(islands)
         return p.to_board(board), best
 
@@ -185,6 +191,12 @@ def _patience(islands: list[_Island], params: EvolutionParams) -> int:
     scores = np.concatenate([i.scores for i in islands])
     agreed = float((scores >= scores.max() - params.worth * abs(scores.max())).mean())
     return max(1, round(params.patience * max(EASY, 1.0 - agreed)))
+
+
+def _roll(islands: list[_Island], pool: ThreadPoolExecutor) -> float:
+    """Roll lines of all boards against each other; the best score after that."""
+    list(pool.map(lambda i: roll_boards(i.problem.world, i.state, i.boards, i.scores), islands))
+    return max(float(i.scores[0]) for i in islands)
 
 
 def _migrate(islands: list[_Island]) -> None:
