@@ -19,10 +19,12 @@ from .critic import Critic, right_weights
 from .layout import Layout
 from .recall_kernels import SUMS, find, weigh
 from .rules import PENALTY, Puzzles, best_reward
-from .state import CELL, GLOBAL, LARGEST
+from .state import CELL, GLOBAL, LARGEST, NATS
 
 KEPT = 1 << 15
 """Neighbourhoods that are kept, at least; when there is no room, all are forgotten."""
+
+UNITS = (np.float32(NATS), np.float32(LARGEST))
 
 
 class Recall:
@@ -67,7 +69,8 @@ class Recall:
         ids = np.empty(boards.shape, np.int32)
         known = find(
             boards.numpy(), self._nine, self._code, self._cell_code, self._slots, self._keys,
-            self._known, self._look, self._inner, self._static, ids, self._tokens, self._sums,
+            self._known, self._look, self._inner, self._static, UNITS, ids, self._tokens,
+            self._sums,
         )  # fmt: skip
         new = slice(self._known, known)
         tokens = torch.from_numpy(self._tokens[: known - self._known])

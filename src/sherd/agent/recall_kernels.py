@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .state import CELL, LARGEST, NATS
-
 SUMS = 4
 """Figures of a neighbourhood that a board adds up: pair, border and place evidence; and its weakest
 side, of which the least counts."""
@@ -21,13 +19,14 @@ BESIDE = (1, 5, 7, 3)
 
 @njit(cache=True, nogil=True)
 def find(  # type: ignore[no-untyped-def]
-    boards, nine, code, cell_code, slots, keys, known, look, inner, static, ids, tokens, sums
+    boards, nine, code, cell_code, slots, keys, known, look, inner, static, units, ids, tokens, sums
 ):
     """Number the neighbourhoods of ``boards (B, C)`` in ``ids (B, C)``; new ones are numbered from
     ``known`` on, and their ``tokens`` (from row 0 on) and ``sums`` are worked out.
 
     ``nine (C, 9)`` are the cells around each, row by row, C = none. ``slots`` (a power of two, at
-    most half full) hold numbers + 1, ``keys`` the code by number. Returns how many are known now.
+    most half full) hold numbers + 1, ``keys`` the code by number; ``units`` are `state.NATS` and
+    `state.LARGEST`. Returns how many are known now.
     """
     cells = boards.shape[1]
     mask = np.uint64(len(slots) - 1)
@@ -45,7 +44,17 @@ def find(  # type: ignore[no-untyped-def]
                 slot = (slot + np.uint64(1)) & mask
             if not slots[slot]:
                 keys[known] = key
-                _tell(c, nine[c], piece, look, inner, static, tokens[known - first], sums[known])
+                _tell(
+                    c,
+                    nine[c],
+                    piece,
+                    look,
+                    inner,
+                    static,
+                    units,
+                    tokens[known - first],
+                    sums[known],
+                )
                 known += 1
                 slots[slot] = known
             ids[b, c] = slots[slot] - 1
@@ -53,15 +62,15 @@ def find(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _tell(c, nine, piece, look, inner, static, token, sums):  # type: ignore[no-untyped-def]
+def _tell(c, nine, piece, look, inner, static, units, token, sums):  # type: ignore[no-untyped-def]
     """The token and the sums of cell ``c``, as `state.observe` makes them."""
-    none, own = look.shape[0] - 1, piece[c]
+    none, own, (nats, largest) = look.shape[0] - 1, piece[c], units
     grid = static[c, 6] == 0  # not in the pool
     pair, border, weakest = np.float32(0), np.float32(0), np.float32(np.inf)
     for side in range(4):
         said = np.float32(0)
         if grid:
-            said = look[own, side, piece[nine[BESIDE[side]]]] / np.float32(NATS)
+            said = look[own, side, piece[nine[BESIDE[side]]]] / nats
         token[side] = said if inner[c, side] else np.float32(0)
         token[4 + side] = np.float32(0) if inner[c, side] else said
         pair += token[side]
@@ -77,15 +86,15 @@ def _tell(c, nine, piece, look, inner, static, token, sums):  # type: ignore[no-
             a, b = piece[nine[top]], piece[nine[top + 1]]
             d, e = piece[nine[top + 3]], piece[nine[top + 4]]
             mean = look[a, 1, b] + look[d, 1, e] + look[a, 2, d] + look[b, 2, e]
-        token[8 + member] = mean / np.float32(4 * NATS)
+        token[8 + member] = mean / (np.float32(4) * nats)
         token[12 + member] = static[c, member]
-    place = look[own, 4, c] / np.float32(NATS) if static[c, 4] else np.float32(0)
+    place = look[own, 4, c] / nats if static[c, 4] else np.float32(0)
     token[16], token[17], token[18] = place, static[c, 4], weakest
     for k in range(4):
         token[19 + k] = static[c, 5 + k]
     token[23] = look[own, 4, none]
-    for k in range(CELL):
-        token[k] = min(max(token[k], np.float32(-LARGEST)), np.float32(LARGEST))
+    for k in range(len(token)):
+        token[k] = min(max(token[k], -largest), largest)
     sums[0], sums[1], sums[2], sums[3] = pair, border, place, weakest
 
 
