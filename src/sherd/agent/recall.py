@@ -53,6 +53,8 @@ class Recall:
         self._layers = torch.empty(3, kept, width)  # of a cell; its own share, that of neighbours
         self._known = 0
         self._weight = right_weights(layout).numpy()
+        self._about = critic.about.weight.detach().T.contiguous().numpy()
+        self._right = critic.right.weight.detach().numpy(), critic.right.bias.detach().numpy()
 
     @torch.no_grad()
     def __call__(self, boards: Tensor) -> Tensor:
@@ -62,34 +64,16 @@ class Recall:
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def _judge(self, boards: Tensor) -> Tensor:
-        critic, b, width = self._critic, len(boards), self._layers.shape[2]
-        if self._known + boards.numel() > len(self._keys):
-            self._slots[:] = 0
-            self._known = 0
-        ids = np.empty(boards.shape, np.int32)
-        known = find(
-            boards.numpy(), self._nine, self._code, self._cell_code, self._slots, self._keys,
-            self._known, self._look, self._inner, self._static, UNITS, ids, self._tokens,
-            self._sums,
-        )  # fmt: skip
-        new = slice(self._known, known)
-        tokens = torch.from_numpy(self._tokens[: known - self._known])
-        x, own, near = self._layers[:, new]
-        x.copy_(F.relu(critic.cell(tokens)))
-        own.copy_(critic.own(x))
-        torch.mm(x, critic.near.weight.T, out=near).mul_(0.25)
-        self._known = known
-
+        critic, layout, b = self._critic, self._layout, len(boards)
+        ids = self._look_at(boards)
+        width = self._layers.shape[2]
         mean, last = torch.empty(b, width), torch.empty(b, width)
         total, share = torch.empty(b, SUMS), torch.empty(b)
-        layers = self._layers.numpy()
+        x, own, near = self._layers.numpy()
         weigh(
-            ids, layers[0], layers[1], layers[2], self._sums, self._near,
-            np.ascontiguousarray(critic.about.weight.detach().numpy().T),
-            critic.right.weight.detach().numpy(), critic.right.bias.detach().numpy(), self._weight,
+            ids, x, own, near, self._sums, self._near, self._about, *self._right, self._weight,
             mean.numpy(), last.numpy(), total.numpy(), share.numpy(),
         )  # fmt: skip
-        layout = self._layout
         glob = torch.zeros(b, GLOBAL)
         glob[:, 0] = total[:, 0] / (2 * max(1, layout.links))
         glob[:, 1] = total[:, 1] / (2 * (layout.rows + layout.cols))
@@ -101,6 +85,25 @@ class Recall:
         right = (share + PENALTY) / max(1.0, best_reward(layout))
         worth = right + self._value * critic.conclude(mean, last, glob)
         return torch.addmv(worth, glob, critic.evidence, alpha=self._evidence)
+
+    def _look_at(self, boards: Tensor) -> np.ndarray:
+        """``(B, C)``: numbers of the neighbourhoods; new ones go through the first layers."""
+        critic = self._critic
+        if self._known + boards.numel() > len(self._keys):
+            self._slots[:] = 0
+            self._known = 0
+        ids = np.empty(boards.shape, np.int32)
+        known = find(
+            boards.numpy(), self._nine, self._code, self._cell_code, self._slots, self._keys,
+            self._known, self._look, self._inner, self._static, UNITS, ids, self._tokens,
+            self._sums,
+        )  # fmt: skip
+        x, own, near = self._layers[:, self._known : known]
+        x.copy_(F.relu(critic.cell(torch.from_numpy(self._tokens[: len(x)]))))
+        own.copy_(critic.own(x))
+        torch.mm(x, critic.near.weight.T, out=near).mul_(0.25)
+        self._known = known
+        return ids
 
 
 def _nine(layout: Layout) -> np.ndarray:
