@@ -64,7 +64,7 @@ class SolveParams:
             )
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def reassemble(
     networks: Networks,
     puzzle: Puzzles,
@@ -204,7 +204,7 @@ def _sorted(boards: list[Tensor], scores: list[float]) -> tuple[Tensor, Tensor]:
     return torch.stack(boards)[order], seen[order]
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def reassemble_dqn(
     network: QNetwork,
     puzzle: Puzzles,
