@@ -25,6 +25,7 @@ KEPT = 1 << 15
 """Neighbourhoods that are kept, at least; when there is no room, all are forgotten."""
 
 UNITS = (np.float32(NATS), np.float32(LARGEST))
+"""What the kernels divide evidence by, and where it ends."""
 
 
 class Recall:

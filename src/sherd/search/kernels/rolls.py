@@ -70,10 +70,9 @@ def best_rolls(w, board, upright, out):  # type: ignore[no-untyped-def]
 def roll_boards(w, state, boards, scores):  # type: ignore[no-untyped-def]
     """Roll the lines of all ``boards`` of a population, rows and columns in turn, and settle them.
 
-    Where a board gains it takes its old one's place, and all are put in order again. Returns
-    whether one did.
+    Where a board gains it takes its old one's place, and all are put in order again.
     """
-    cells, gained = w.rows * w.cols, False
+    cells = w.rows * w.cols
     cell = np.empty(w.at.shape[1], np.int32)
     dirty = np.empty(boards.shape[1], np.bool_)
     board, out = np.empty_like(boards[0]), np.empty_like(boards[0])
@@ -95,8 +94,6 @@ def roll_boards(w, state, boards, scores):  # type: ignore[no-untyped-def]
                 score, idle = settle(w, board, cell, dirty, state), 0
         if score > scores[k] + EPS:
             boards[k], scores[k] = board, score
-            gained = True
     order = np.argsort(-scores, kind="mergesort")
     boards[:] = boards[order]
     scores[:] = scores[order]
-    return gained
