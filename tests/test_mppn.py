@@ -13,7 +13,7 @@ from sherd.perception.mppn.config import Calibration, NetConfig
 from sherd.perception.mppn.encoder import SwinLayer, _axis, _window_mask, pad_pieces
 from sherd.perception.mppn.heads import _strip
 from sherd.perception.mppn.network import MPPN
-from sherd.perception.mppn.weights import Model
+from sherd.perception.mppn.weights import Model, shipped_model
 from sherd.perception.neural import PairScores, encode, perceive
 from sherd.puzzle import EMPTY, Puzzle
 
@@ -174,6 +174,16 @@ def test_cascade_with_all_candidates_is_the_full_head():
     np.testing.assert_allclose(full.h, want.h, atol=1e-4)
     np.testing.assert_allclose(full.v, want.v, atol=1e-4)
     assert np.abs(few.h - want.h).max() > 1e-3  # the heads say something of their own
+
+
+def test_a_pair_is_not_worse_for_not_being_asked_about():
+    # 30 pieces of plain sky that nobody can tell apart; the heads see 8 candidates of a side
+    rng = np.random.default_rng(3)
+    sky = np.full((30, 28, 28, 3), (120, 150, 200), np.uint8)
+    p = Puzzle(np.concatenate([sky, rng.integers(0, 256, (10, 28, 28, 3), dtype=np.uint8)]), gap=2)
+    evidence = perceive(p, shipped_model(), candidates=8, threads=1)
+    alike = evidence.h[:30, :30][~np.eye(30, dtype=bool)]
+    assert np.ptp(alike) < 1.0
 
 
 def test_evidence_follows_the_pieces():
