@@ -153,7 +153,9 @@ def test_true_pairs_are_always_asked_and_each_counts_once():
     rivalry = base.rivalry(torch.zeros_like(i), i, j)
     _, residual = net.pair(x, i, j, 0, rivalry)
     delta = pairs.fused[0] - pairs.base.score[0].detach()
-    asked = delta != 0
+    own = torch.arange(12)[:, None].expand_as(pairs.rows[0])
+    asked = torch.zeros(12, 12, dtype=torch.bool)
+    asked[own, pairs.rows[0]] = asked[pairs.cols[0], own] = True
     torch.testing.assert_close(delta[asked], residual.view(12, 12)[asked], atol=1e-4, rtol=1e-3)
     for piece, right in enumerate(grid.after[0].tolist()):
         assert right == -1 or asked[piece, right]
@@ -166,6 +168,19 @@ def test_true_pairs_are_always_asked_and_each_counts_once():
     assert before is None
     assert net.siamese.embed[1].weight.grad is None  # the residual learns around the siamese score
     assert net.pair_1x2.fc3.weight.grad.abs().sum() > 0
+
+
+def test_a_constant_that_the_head_adds_to_all_it_is_asked_about_changes_nothing():
+    net = MPPN(TINY)
+    torch.nn.init.normal_(net.pair_1x2.fc3.weight)
+    x = net.encode(torch.rand(24, 3, 24, 24), torch.zeros(24))
+    grid = Grid.of((3, 4), CPU)
+    base = bases(net, x)[0]
+    loss = neighbour_loss(score_pairs(net, x, base, 0, grid, 3).fused, grid, 0)
+    with torch.no_grad():
+        net.pair_1x2.fc3.bias += 5.0
+    after = neighbour_loss(score_pairs(net, x, base, 0, grid, 3).fused, grid, 0)
+    torch.testing.assert_close(after, loss, atol=1e-4, rtol=1e-4)
 
 
 def test_near_right_puzzlets():

@@ -64,7 +64,8 @@ class Pairs:
     base: Base
     """Cheap scores of all pairs, with the gradient."""
     fused: Tensor
-    """``(b, n, n)``: cheap score (no gradient), plus the residual where the head was asked."""
+    """``(b, n, n)``: cheap score (no gradient), plus the head's residual; where it was not asked,
+    the mean of its residuals in that row and in that column, as in `perception.neural`."""
     rows: Tensor
     """``(b, n, k)``: hardest second pieces for every first one, the true one among them."""
     cols: Tensor
@@ -113,8 +114,17 @@ def score_pairs(
     rivalry = base.rivalry(puzzle, i, j)
     _, residual = net.pair(x, puzzle * n + i, puzzle * n + j, direction, rivalry)
     residual = residual.float().view_as(place) * once
-    fused = plain.flatten(1).scatter_add(1, place, residual).view_as(plain)
-    return Pairs(base, fused, rows, cols)
+    return Pairs(base, plain + _everywhere(place, residual, once, n), rows, cols)
+
+
+def _everywhere(place: Tensor, residual: Tensor, once: Tensor, n: int) -> Tensor:
+    """``(b, n, n)``: ``residual (b, k)`` at ``place``, each ``once``; elsewhere the mean of its row
+    and its column."""
+    shape = (len(place), n * n)
+    added = residual.new_zeros(shape).scatter_add(1, place, residual).view(-1, n, n)
+    asked = residual.new_zeros(shape).scatter_add(1, place, once.to(residual)).view(-1, n, n)
+    means = [added.sum(d, keepdim=True) / asked.sum(d, keepdim=True) for d in (1, 2)]
+    return torch.where(asked > 0, added, 0.5 * (means[0] + means[1]))
 
 
 def neighbour_loss(logits: Tensor, grid: Grid, direction: int) -> Tensor:
