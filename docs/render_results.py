@@ -209,7 +209,7 @@ class Book:
                     if shown[best] > shown[OURS]:
                         what = f"{metric.capitalize()} at {place.n} pieces, {place.gap} px"
                         behind.append(f"{what} ({shown[OURS]:.1f}; `{best}` {shown[best]:.1f})")
-        but = f"; the others: {', '.join(behind)}" if behind else ""
+        but = f"; not in {', '.join(behind)}" if behind else ""
         return (
             f"`{OURS}` is first, or level with the first, in {total - len(behind)} of the {total} "
             f"figures that the tables compare systems by{but}."
