@@ -142,12 +142,16 @@ def bases(net, x, puzzles=2):
     return [net.base(x, tokens, torch.randn(puzzles, n, n), d) for d in (0, 1)]
 
 
-def test_true_pairs_are_always_asked_and_each_counts_once():
+def two_puzzles():
+    """A network whose 1×2 head says something, and two puzzles of 3×4 pieces that it sees."""
     net = MPPN(TINY)
     torch.nn.init.normal_(net.pair_1x2.fc3.weight)
     x = net.encode(torch.rand(24, 3, 24, 24), torch.zeros(24))
-    grid = Grid.of((3, 4), CPU)
-    base = bases(net, x)[0]
+    return net, x, Grid.of((3, 4), CPU), bases(net, x)[0]
+
+
+def test_true_pairs_are_always_asked_and_each_counts_once():
+    net, x, grid, base = two_puzzles()
     pairs = score_pairs(net, x, base, 0, grid, 3)
     i, j = torch.arange(12).repeat_interleave(12), torch.arange(12).repeat(12)
     rivalry = base.rivalry(torch.zeros_like(i), i, j)
@@ -171,11 +175,7 @@ def test_true_pairs_are_always_asked_and_each_counts_once():
 
 
 def test_a_constant_that_the_head_adds_to_all_it_is_asked_about_changes_nothing():
-    net = MPPN(TINY)
-    torch.nn.init.normal_(net.pair_1x2.fc3.weight)
-    x = net.encode(torch.rand(24, 3, 24, 24), torch.zeros(24))
-    grid = Grid.of((3, 4), CPU)
-    base = bases(net, x)[0]
+    net, x, grid, base = two_puzzles()
     loss = neighbour_loss(score_pairs(net, x, base, 0, grid, 3).fused, grid, 0)
     with torch.no_grad():
         net.pair_1x2.fc3.bias += 5.0

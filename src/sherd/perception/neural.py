@@ -108,23 +108,9 @@ class PairScores:
         self._cheap = base.score[0]
         self._keys = _candidates(self._cheap, candidates)
         self._seams, self._fused = self._ask(self._keys)
-        self.logits = self._all()
+        i, j = (torch.from_numpy(k) for k in divmod(self._keys, self.n))
+        self.logits = base.fused(torch.zeros_like(i), i, j, self._fused)[0]
         self._first = (self._keys, self._seams, self._fused)
-
-    def _all(self) -> Tensor:
-        """Logits of all pairs: what the heads would add to those they were not asked about is
-        guessed, as the mean of what they added in that row and in that column. It is far from 0,
-        since they only ever compare candidates with one another."""
-        asked = torch.from_numpy(self._keys)
-        i, j = asked // self.n, asked % self.n
-        residual = self._fused - self._cheap[i, j]
-        row, col = (
-            torch.zeros(self.n).index_add_(0, at, residual) / torch.bincount(at, minlength=self.n)
-            for at in (i, j)
-        )
-        logits = self._cheap + 0.5 * (row[:, None] + col[None, :])
-        logits.view(-1)[asked] = self._fused
-        return logits
 
     def _ask(self, keys: np.ndarray) -> tuple[Tensor, Tensor]:
         """Seam vectors and fused logits of the pairs ``i·n + j``."""

@@ -64,8 +64,7 @@ class Pairs:
     base: Base
     """Cheap scores of all pairs, with the gradient."""
     fused: Tensor
-    """``(b, n, n)``: cheap score (no gradient), plus the head's residual; where it was not asked,
-    the mean of its residuals in that row and in that column, as in `perception.neural`."""
+    """``(b, n, n)``: cheap score (no gradient), plus the head's residual or a guess of it."""
     rows: Tensor
     """``(b, n, k)``: hardest second pieces for every first one, the true one among them."""
     cols: Tensor
@@ -109,22 +108,12 @@ def score_pairs(
     order = torch.arange(place.shape[1], device=plain.device).expand_as(place)
     owner = torch.zeros(b, n * n, dtype=torch.long, device=plain.device).scatter(1, place, order)
     once = owner.gather(1, place) == order
-    puzzle = torch.arange(b, device=plain.device)[:, None].expand_as(i).flatten()
-    i, j = i.flatten(), j.flatten()
+    puzzle = torch.arange(b, device=plain.device)[:, None].expand_as(i)[once]
+    i, j = i[once], j[once]
     rivalry = base.rivalry(puzzle, i, j)
     _, residual = net.pair(x, puzzle * n + i, puzzle * n + j, direction, rivalry)
-    residual = residual.float().view_as(place) * once
-    return Pairs(base, plain + _everywhere(place, residual, once, n), rows, cols)
-
-
-def _everywhere(place: Tensor, residual: Tensor, once: Tensor, n: int) -> Tensor:
-    """``(b, n, n)``: ``residual (b, k)`` at ``place``, each ``once``; elsewhere the mean of its row
-    and its column."""
-    shape = (len(place), n * n)
-    added = residual.new_zeros(shape).scatter_add(1, place, residual).view(-1, n, n)
-    asked = residual.new_zeros(shape).scatter_add(1, place, once.to(residual)).view(-1, n, n)
-    means = [added.sum(d, keepdim=True) / asked.sum(d, keepdim=True) for d in (1, 2)]
-    return torch.where(asked > 0, added, 0.5 * (means[0] + means[1]))
+    asked = plain[puzzle, i, j] + residual.float()
+    return Pairs(base, base.fused(puzzle, i, j, asked), rows, cols)
 
 
 def neighbour_loss(logits: Tensor, grid: Grid, direction: int) -> Tensor:

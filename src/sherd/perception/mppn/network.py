@@ -74,6 +74,23 @@ class Base:
         row, col = self.row[puzzle, i], self.col[puzzle, j]
         return torch.stack([self.seams[puzzle, i, j], here - row, here - col], dim=1)
 
+    def fused(self, puzzle: Tensor, i: Tensor, j: Tensor, asked: Tensor) -> Tensor:
+        """``(b, n, n)``: ``asked (p,)``, the logits of the pairs that a head was asked about, each
+        pair once, and guesses for all others; no gradient through the score.
+
+        What the head would add to a score is guessed as the mean of what it added in that row and
+        in that column. It need not be near 0: a head only ever compares candidates.
+        """
+        plain = self.score.detach()
+        b, n, _ = plain.shape
+        added = asked - plain[puzzle, i, j]
+        row, col = (
+            added.new_zeros(b * n).index_add(0, at, added) / torch.bincount(at, minlength=b * n)
+            for at in (puzzle * n + i, puzzle * n + j)
+        )
+        guess = plain + 0.5 * (row.view(b, n, 1) + col.view(b, 1, n))
+        return guess.index_put((puzzle, i, j), asked)
+
 
 class MPPN(nn.Module):
     """Multi-head puzzle perception network (sec. MPPN), without decoder and discriminator."""
