@@ -14,7 +14,7 @@ MIX = (
     # the harsher reading: pixels off each side
     Entry(0.14, (6, 10), (8, 15), (64,), (2, 2, 4, 4), "side", art=0.15),
     # many small pieces
-    Entry(0.22, (12, 18), (16, 24), (28,), (0, 1, 2, 2, 2, 3), art=0.2),
+    Entry(0.22, (12, 19), (16, 32), (28,), (0, 0, 1, 1, 2, 2, 2, 3), art=0.2),
     # JPLEG-5 and JPLEG-3
     Entry(0.23, (5, 5), (5, 5), (96,), (12,), jitter=(3,), art=0.8),
     Entry(0.02, (3, 3), (3, 3), (96,), (48,), jitter=(7,), art=0.8),
