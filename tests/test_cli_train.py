@@ -103,6 +103,19 @@ def test_json_is_the_metrics_and_nothing_else(train: Train, tmp_path: Path) -> N
     assert json.loads(out.splitlines()[0])["step"] == 2
 
 
+def test_start_begins_with_a_trained_network(train: Train, tmp_path: Path) -> None:
+    train("--out", "a")
+    code, out, _ = train("--out", "b", "--start", "a", "--total-steps", 1, "--json")
+    assert code == 0
+    assert json.loads(out.splitlines()[0])["step"] == 0  # its weights, not its run
+    train("--out", "c", "--total-steps", 1)
+    a, b, c = ((tmp_path / name / "mppn.safetensors").read_bytes() for name in "abc")
+    assert len({a, b, c}) == 3
+    code, _, err = train("--out", "d", "--start", "nowhere")
+    assert code == 2
+    assert "nowhere" in err
+
+
 def test_it_is_the_recipe_of_the_module(train: Train, tmp_path: Path, data: Path) -> None:  # noqa: F811
     train("--out", "a")
     usual = ["--device", "cpu", "--config", "tiny.toml", "--total-steps", "2"]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..cli.parse import parse_names
 from ..errors import SherdError
 from .pace import Kind, Pace, Remaining, clock, kind_of
 from .plan import TABLES, PlannedCell, Request, plan
@@ -183,14 +184,6 @@ def save(made: dict[str, list[Summary]], folder: Path) -> list[Path]:
     return [save_summaries(folder, name, lines) for name, lines in made.items()]
 
 
-def split(text: str, what: str) -> tuple[str, ...]:
-    """``a,b``."""
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    if not all(names):
-        raise SherdError(f"{what}: {text!r}; expected names separated by commas")
-    return names
-
-
 def request_from(
     tables: str | None,
     systems: str | None,
@@ -201,12 +194,12 @@ def request_from(
 ) -> Request:
     """A request from what was typed."""
     try:
-        numbers = tuple(int(s) for s in split(seeds, "seeds"))
+        numbers = tuple(int(s) for s in parse_names(seeds, "seeds"))
     except ValueError:
         raise SherdError(f"seeds: {seeds!r}; expected numbers such as 0,1,2") from None
     return Request(
-        tables=None if tables is None else split(tables, "tables"),
-        systems=None if systems is None else split(systems, "systems"),
+        tables=None if tables is None else parse_names(tables, "tables"),
+        systems=None if systems is None else parse_names(systems, "systems"),
         seeds=numbers,
         quick=quick,
         limit=limit,

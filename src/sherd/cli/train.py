@@ -8,6 +8,18 @@ from typing import Annotated
 import typer
 
 from .train_agent import AGENT_EXAMPLE, agent
+from .train_options import (
+    AsJson,
+    Config,
+    Data,
+    Device,
+    Minutes,
+    Out,
+    Resume,
+    Steps,
+    TensorBoard,
+    TotalSteps,
+)
 from .train_rivals import RIVALS, command, example
 from .train_show import check_tensorboard, figures_table, shown
 
@@ -34,34 +46,22 @@ for _system in RIVALS:
 
 @app.command("perception", epilog=PERCEPTION_EXAMPLE)
 def perception(
-    out: Annotated[
-        Path, typer.Option(help="Folder for the network, its checkpoint and metrics.jsonl.")
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder that holds photos/ and art5/. [default: $SHERD_DATA]"),
-    ] = None,
-    minutes: Annotated[
-        float, typer.Option(help="Of this run, reading the pictures included.")
-    ] = 9.0,
+    out: Out,
+    data: Data = None,
+    minutes: Minutes = 9.0,
     total_minutes: Annotated[
         float, typer.Option(help="Of the whole recipe, over all runs that go on in OUT.")
     ] = 27.0,
-    steps: Annotated[int, typer.Option(help="Of this run, if fewer than fit. 0 = all.")] = 0,
-    total_steps: Annotated[
-        int, typer.Option(help="Length of the recipe in steps instead of minutes.")
-    ] = 0,
-    resume: Annotated[
-        Path | None, typer.Option(help="Folder of a checkpoint. [default: OUT's, if there is one]")
+    steps: Steps = 0,
+    total_steps: TotalSteps = 0,
+    resume: Resume = None,
+    start: Annotated[
+        Path | None, typer.Option(help="Folder of a trained network to begin with.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML that changes the recipe.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write OUT/tensorboard.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print every line of metrics.jsonl, and nothing else.")
-    ] = False,
+    config: Config = None,
+    device: Device = "auto",
+    tensorboard: TensorBoard = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train the perception network, or go on with it: the same command again does.
 
@@ -83,7 +83,8 @@ def perception(
     with shown(out, as_json=as_json, tensorboard=tensorboard, quiet=not main) as show:
         figures = run_training(
             root, out, minutes=minutes, total_minutes=total_minutes, steps=steps,
-            total_steps=total_steps, resume=resume, config=config, device=device, show=show,
+            total_steps=total_steps, resume=resume, start=start, config=config,
+            device=device, show=show,
         ).figures  # fmt: skip
     if as_json or not main:
         return

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .train_options import AsJson, Config, Data, Device, Out, Resume, TensorBoard
 from .train_show import check_tensorboard, figures_table, shown
 
 AGENT_EXAMPLE = (
@@ -16,13 +17,8 @@ AGENT_EXAMPLE = (
 
 
 def agent(
-    out: Annotated[
-        Path, typer.Option(help="Folder for the networks, their checkpoint and metrics.jsonl.")
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder that holds photos/ and art5/. [default: $SHERD_DATA]"),
-    ] = None,
+    out: Out,
+    data: Data = None,
     minutes: Annotated[float, typer.Option(help="Of this run, perception included.")] = 9.0,
     iterations: Annotated[
         int, typer.Option(help="Of the whole recipe, over all runs that go on in OUT.")
@@ -30,11 +26,9 @@ def agent(
     steps: Annotated[
         int, typer.Option(help="Iterations of this run, if fewer than fit. 0 = all.")
     ] = 0,
-    resume: Annotated[
-        Path | None, typer.Option(help="Folder of a checkpoint. [default: OUT's, if there is one]")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML that changes the recipe.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    resume: Resume = None,
+    config: Config = None,
+    device: Device = "auto",
     weights: Annotated[
         Path | None, typer.Option(help="Folder of the perception network. [default: sherd's]")
     ] = None,
@@ -47,12 +41,8 @@ def agent(
     seed: Annotated[
         int | None, typer.Option(help="Of weights and games, instead of the recipe's.")
     ] = None,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write OUT/tensorboard.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print every line of metrics.jsonl, and nothing else.")
-    ] = False,
+    tensorboard: TensorBoard = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train the agent of erl-mpp, or go on with it: the same command again does.
 

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from .train_options import (
+    AsJson,
+    Config,
+    Data,
+    Device,
+    Minutes,
+    Out,
+    Resume,
+    Steps,
+    TensorBoard,
+    TotalSteps,
+)
 from .train_show import check_tensorboard, figures_table, shown
 
 RIVALS: dict[str, str] = {
@@ -39,37 +50,20 @@ def command(system: str) -> Callable[..., None]:
     """The command that trains ``system``."""
 
     def train(
-        out: Annotated[
-            Path, typer.Option(help="Folder for the weights, the checkpoint and metrics.jsonl.")
-        ],
-        data: Annotated[
-            Path | None,
-            typer.Option(help="Folder that holds photos/ and art5/. [default: $SHERD_DATA]"),
-        ] = None,
-        minutes: Annotated[
-            float, typer.Option(help="Of this run, reading the pictures included.")
-        ] = 9.0,
+        out: Out,
+        data: Data = None,
+        minutes: Minutes = 9.0,
         total_minutes: Annotated[
             float | None,
             typer.Option(help="Of the whole recipe, over all runs in OUT. [default: this run]"),
         ] = None,
-        steps: Annotated[int, typer.Option(help="Of this run, if fewer than fit. 0 = all.")] = 0,
-        total_steps: Annotated[
-            int, typer.Option(help="Length of the recipe in steps instead of minutes.")
-        ] = 0,
-        resume: Annotated[
-            Path | None,
-            typer.Option(help="Folder of a checkpoint. [default: OUT's, if there is one]"),
-        ] = None,
-        config: Annotated[Path | None, typer.Option(help="TOML that changes the recipe.")] = None,
-        device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-        tensorboard: Annotated[
-            bool, typer.Option("--tensorboard", help="Also write OUT/tensorboard.")
-        ] = False,
-        as_json: Annotated[
-            bool,
-            typer.Option("--json", help="Print every line of metrics.jsonl, and nothing else."),
-        ] = False,
+        steps: Steps = 0,
+        total_steps: TotalSteps = 0,
+        resume: Resume = None,
+        config: Config = None,
+        device: Device = "auto",
+        tensorboard: TensorBoard = False,
+        as_json: AsJson = False,
     ) -> None:
         from ..data.sets import data_root
 

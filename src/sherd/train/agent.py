@@ -6,7 +6,6 @@ Perception runs once over the training pictures, then Algorithm 1 trains on what
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -37,6 +36,7 @@ from .agent_data import (
 from .agent_dqn import DqnLearner
 from .agent_ppo import Learner
 from .agent_recipe import AgentRecipe
+from .command import check_out, run_training_command, training_parser
 from .data import load_store
 from .loop import Clock, Metrics, Show, autocast, load_shards, pick_device, print_row, save_shards
 from .recipe import read_recipe
@@ -290,8 +290,7 @@ def run_training(
 ) -> Run:  # fmt: skip
     """A run as a command line asks for it (see `main` for the options)."""
     started = time.monotonic()
-    if out.exists() and not out.is_dir():
-        raise SherdError(f"{out}: is a file; --out must name a folder")
+    check_out(out)
     if iterations < 1:
         raise SherdError(f"iterations: {iterations}; expected at least 1")
     recipe = read_recipe(AgentRecipe, config)
@@ -304,28 +303,14 @@ def run_training(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line, for machines that have neither typer nor rich."""
-    p = argparse.ArgumentParser(prog="python -m sherd.train.agent", description=__doc__)
-    p.add_argument("--data", type=Path, help="folder with photos/ and art5/")
-    p.add_argument("--out", type=Path, required=True, help="checkpoints, networks and metrics")
-    p.add_argument("--minutes", type=float, default=9.0, help="of this run, loading included")
+    """The command line."""
+    p = training_parser("agent", __doc__, needs_data=False)
     p.add_argument("--iterations", type=int, default=1000, help="K, over all runs")
-    p.add_argument("--steps", type=int, default=0, help="iterations of this run, if fewer")
-    p.add_argument("--resume", type=Path, help="folder of a checkpoint (default: --out's own)")
-    p.add_argument("--config", type=Path, help="TOML that overrides the recipe")
-    p.add_argument("--device", default="auto", help="auto, cpu or cuda")
     p.add_argument("--weights", type=Path, help="folder of the perception network")
     p.add_argument("--evidence", type=Path, help="evidence of an earlier run, instead of --data")
     p.add_argument("--dqn", action="store_true", help="train the ablation's DQN agent instead")
     p.add_argument("--seed", type=int, help="of weights and games, instead of the recipe's")
-    try:
-        figures = run_training(**vars(p.parse_args(argv))).figures
-    except SherdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for name, values in figures.items():
-        print(name, " ".join(f"{k}={v:.4f}" for k, v in values.items()))
-    return 0
+    return run_training_command(p, run_training, argv)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import copy
 import sys
 import time
@@ -18,6 +17,7 @@ from ..perception.mppn.config import Calibration
 from ..perception.mppn.network import MPPN
 from ..perception.mppn.seams import seam_logits
 from ..perception.mppn.weights import load_model, save_model
+from .command import add_schedule, check_out, run_training_command, training_parser
 from .data import Batch, Store, draw_batch, load_store, upload
 from .evaluate import CELLS, CellReport, Puzzles, calibrate, cut_cells, evaluate
 from .fleet import Fleet
@@ -276,8 +276,7 @@ def run_training(
 ) -> Trainer:  # fmt: skip
     """A run as a command line asks for it (see `main` for the options)."""
     started = time.monotonic()
-    if out.exists() and not out.is_dir():
-        raise SherdError(f"{out}: is a file; --out must name a folder")
+    check_out(out)
     recipe = read_recipe(Recipe, config)
     clock = Clock(total_minutes, minutes, total_steps, steps, recipe.reserve_s, started=started)
     place = pick_device(device)
@@ -289,26 +288,11 @@ def run_training(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line, for machines that have neither typer nor rich."""
-    p = argparse.ArgumentParser(prog="python -m sherd.train.perception", description=__doc__)
-    p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
-    p.add_argument("--out", type=Path, required=True, help="checkpoints, network and metrics")
-    p.add_argument("--minutes", type=float, default=9.0, help="of this run, loading included")
-    p.add_argument("--total-minutes", type=float, default=27.0, help="of training in all runs")
-    p.add_argument("--steps", type=int, default=0, help="of this run, if fewer than fit")
-    p.add_argument("--total-steps", type=int, default=0, help="schedule by steps, not minutes")
-    p.add_argument("--resume", type=Path, help="folder of a checkpoint (default: --out's own)")
+    """The command line."""
+    p = training_parser("perception", __doc__)
+    add_schedule(p, 27.0)
     p.add_argument("--start", type=Path, help="folder of a network to begin with")
-    p.add_argument("--config", type=Path, help="TOML that overrides the recipe")
-    p.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    try:
-        figures = run_training(**vars(p.parse_args(argv))).figures
-    except SherdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for name, values in figures.items():
-        print(name, " ".join(f"{k}={v:.4f}" for k, v in values.items()))
-    return 0
+    return run_training_command(p, run_training, argv)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ discriminator learns to tell right boards of recovered fragments from wrong ones
 
 from __future__ import annotations
 
-import argparse
 import copy
 import sys
 import time
@@ -31,6 +30,7 @@ from ..perception.mppn.discriminator import (
 from ..perception.mppn.weights import Model, load_model
 from ..perception.whole import recover_tiles
 from .boards import adversarial_loss, cheap_pairs, discriminator_loss
+from .command import add_schedule, check_out, run_training_command, training_parser
 from .data import Store, draw_pictures, load_store
 from .evaluate import Cell
 from .gaps import (
@@ -343,8 +343,7 @@ def run_training(
 ) -> Trainer:  # fmt: skip
     """A run as a command line asks for it (see `main` for the options)."""
     started = time.monotonic()
-    if out.exists() and not out.is_dir():
-        raise SherdError(f"{out}: is a file; --out must name a folder")
+    check_out(out)
     recipe = read_recipe(Recipe, config)
     where = pick_device(device)
     model = load_model(weights)
@@ -356,26 +355,11 @@ def run_training(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line."""
-    p = argparse.ArgumentParser(prog="python -m sherd.train.restore", description=__doc__)
-    p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
-    p.add_argument("--out", type=Path, required=True, help="checkpoints, networks and metrics")
+    p = training_parser("restore", __doc__)
+    add_schedule(p, 18.0)
     p.add_argument("--weights", type=Path, help="folder of the MPPN (default: the shipped one)")
-    p.add_argument("--minutes", type=float, default=9.0, help="of this run, loading included")
-    p.add_argument("--total-minutes", type=float, default=18.0, help="of training in all runs")
-    p.add_argument("--steps", type=int, default=0, help="of this run, if fewer than fit")
-    p.add_argument("--total-steps", type=int, default=0, help="schedule by steps, not minutes")
-    p.add_argument("--resume", type=Path, help="folder of a checkpoint (default: --out's own)")
     p.add_argument("--start", type=Path, help="folder of a decoder and discriminator to begin with")
-    p.add_argument("--config", type=Path, help="TOML that overrides the recipe")
-    p.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    try:
-        figures = run_training(**vars(p.parse_args(argv))).figures
-    except SherdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for name, values in figures.items():
-        print(name, " ".join(f"{k}={v:.4f}" for k, v in values.items()))
-    return 0
+    return run_training_command(p, run_training, argv)
 
 
 if __name__ == "__main__":

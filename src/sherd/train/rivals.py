@@ -7,12 +7,11 @@ metrics and the weights file. A run that was interrupted goes on as if it had no
 
 from __future__ import annotations
 
-import argparse
 import copy
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 
 from ..errors import SherdError
 from ..perception.rivals.weights import file_stem, save_rival
+from .command import add_schedule, check_out, run_training_command, training_parser
 from .data import Store, load_store
 from .evaluate import Puzzles, cut_cells
 from .loop import (
@@ -246,8 +246,7 @@ def run_training(
 ) -> Run:  # fmt: skip
     """A run as a command line asks for it (see `main` for the options)."""
     started = time.monotonic()
-    if out.exists() and not out.is_dir():
-        raise SherdError(f"{out}: is a file; --out must name a folder")
+    check_out(out)
     recipe = read_recipe(cls.recipe_type, config)
     total = minutes if total_minutes is None else total_minutes
     clock = Clock(total, minutes, total_steps, steps, recipe.reserve_s, started=started)
@@ -258,23 +257,7 @@ def run_training(
 
 
 def main(cls: type[Trainee[Any]], argv: Sequence[str] | None = None) -> int:
-    """The command line of a system, for machines that have neither typer nor rich."""
-    name = f"python -m sherd.train.{file_stem(cls.system)}"
-    p = argparse.ArgumentParser(prog=name, description=f"Training of {cls.system}.")
-    p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
-    p.add_argument("--out", type=Path, required=True, help="checkpoint, weights and metrics")
-    p.add_argument("--minutes", type=float, default=9.0, help="of this run, loading included")
-    p.add_argument("--total-minutes", type=float, help="of training in all runs (default: this)")
-    p.add_argument("--steps", type=int, default=0, help="of this run, if fewer than fit")
-    p.add_argument("--total-steps", type=int, default=0, help="schedule by steps, not minutes")
-    p.add_argument("--resume", type=Path, help="folder of a checkpoint (default: --out's own)")
-    p.add_argument("--config", type=Path, help="TOML that overrides the recipe")
-    p.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    try:
-        figures = run_training(cls, **vars(p.parse_args(argv))).figures
-    except SherdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for cell, values in figures.items():
-        print(cell, " ".join(f"{k}={v:.4f}" for k, v in values.items()))
-    return 0
+    """The command line of a system."""
+    p = training_parser(file_stem(cls.system), f"Training of {cls.system}.")
+    add_schedule(p, None)
+    return run_training_command(p, partial(run_training, cls), argv)

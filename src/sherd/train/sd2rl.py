@@ -7,7 +7,6 @@ to swap pieces on what these networks say of training puzzles.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ from . import agent, rivals
 from .agent_data import CELLS as AGENT_CELLS
 from .agent_data import Group, both_ways, load_groups, save_groups
 from .agent_recipe import AgentRecipe
+from .command import add_schedule, check_out, run_training_command, training_parser
 from .data import Augment, Batch, Store, draw_batch, load_store
 from .evaluate import TEMPERATURES, Puzzles, cut_cells, neighbours
 from .loop import Clock, Show, adamw, autocast, load_shards, pick_device, print_row
@@ -272,8 +272,7 @@ def run_training(
     started = time.monotonic()
     if part not in PARTS:
         raise SherdError(f"part: {part!r}; expected one of {', '.join(PARTS)}")
-    if out.exists() and not out.is_dir():
-        raise SherdError(f"{out}: is a file; --out must name a folder")
+    check_out(out)
     recipe = read_recipe(Sd2rlRecipe, config)
     chosen = pick_device(device)
     share = recipe.share if part == "both" else 1.0
@@ -297,26 +296,11 @@ def run_training(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line, for machines that have neither typer nor rich."""
-    p = argparse.ArgumentParser(prog="python -m sherd.train.sd2rl", description=__doc__)
-    p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
-    p.add_argument("--out", type=Path, required=True, help="checkpoints, weights and metrics")
-    p.add_argument("--minutes", type=float, default=9.0, help="of this run, loading included")
-    p.add_argument("--total-minutes", type=float, help="of training in all runs (default: this)")
-    p.add_argument("--steps", type=int, default=0, help="of this run and part, if fewer than fit")
-    p.add_argument("--total-steps", type=int, default=0, help="schedule by steps, not minutes")
-    p.add_argument("--resume", type=Path, help="folder of a checkpoint (default: --out's own)")
-    p.add_argument("--config", type=Path, help="TOML that overrides the recipe")
-    p.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    """The command line."""
+    p = training_parser("sd2rl", __doc__)
+    add_schedule(p, None)
     p.add_argument("--part", default="both", help="both, sdn or dqn")
-    try:
-        figures = run_training(**vars(p.parse_args(argv))).figures
-    except SherdError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for cell, values in figures.items():
-        print(cell, " ".join(f"{k}={v:.4f}" for k, v in values.items()))
-    return 0
+    return run_training_command(p, run_training, argv)
 
 
 if __name__ == "__main__":
