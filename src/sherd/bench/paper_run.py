@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cli.parse import parse_names
 from ..errors import SherdError
+from .names import split_names
 from .pace import Kind, Pace, Remaining, clock, kind_of
 from .plan import TABLES, PlannedCell, Request, plan
 from .records import Log, Record, key_of
@@ -194,12 +194,12 @@ def request_from(
 ) -> Request:
     """A request from what was typed."""
     try:
-        numbers = tuple(int(s) for s in parse_names(seeds, "seeds"))
+        numbers = tuple(int(s) for s in split_names(seeds, "seeds"))
     except ValueError:
         raise SherdError(f"seeds: {seeds!r}; expected numbers such as 0,1,2") from None
     return Request(
-        tables=None if tables is None else parse_names(tables, "tables"),
-        systems=None if systems is None else parse_names(systems, "systems"),
+        tables=None if tables is None else split_names(tables, "tables"),
+        systems=None if systems is None else split_names(systems, "systems"),
         seeds=numbers,
         quick=quick,
         limit=limit,

@@ -93,11 +93,12 @@ def bench(
     same command is given again.
     """
     from ..bench.cells import cells
+    from ..bench.names import split_names
     from ..bench.protocols import protocol_items
     from ..bench.records import Log
     from ..bench.run import cores, make_tasks
     from ..solvers import DEFAULT
-    from .parse import parse_names, parse_seed
+    from .parse import parse_seed
     from .show import print_json
 
     _check_options(protocol, sets, split, grid, gap, erode, pieces, fixed_centre)
@@ -105,7 +106,7 @@ def bench(
     items = protocol_items(protocol, selection, data=data, source=source)
     tasks = make_tasks(
         items,
-        (DEFAULT,) if systems is None else parse_names(systems, "systems"),
+        (DEFAULT,) if systems is None else split_names(systems, "systems"),
         seed=parse_seed(seed),
         fixed_centre=fixed_centre,
     )
@@ -184,8 +185,9 @@ def _selection(
     pieces: int | None,
     limit: int | None,
 ) -> Selection:
+    from ..bench.names import split_names
     from ..data.sets import GRIDS, Cutting, Selection
-    from .parse import parse_erode, parse_gaps, parse_grids, parse_names, parse_split
+    from .parse import parse_erode, parse_gaps, parse_grids, parse_split
 
     usual = (2, 4) if pieces is None else (0,)
     cutting = Cutting(
@@ -195,7 +197,7 @@ def _selection(
         pieces=pieces,
     )
     return Selection(
-        sets=() if sets is None else parse_names(sets, "sets"),
+        sets=() if sets is None else split_names(sets, "sets"),
         split="test" if split is None else parse_split(split),
         limit=limit,
         cutting=cutting,

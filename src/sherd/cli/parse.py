@@ -56,14 +56,6 @@ def parse_gaps(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(check_gap(g) for g in gaps))
 
 
-def parse_names(text: str, what: str) -> tuple[str, ...]:
-    """``a,b``."""
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    if not all(names):
-        raise SherdError(f"{what}: {text!r}; expected names separated by commas")
-    return names
-
-
 def parse_seed(seed: int) -> int:
     """A seed: any whole number from 0 on."""
     if seed < 0:
