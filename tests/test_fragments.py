@@ -298,9 +298,10 @@ def test_a_result_goes_to_a_folder_and_comes_back(tmp_path: Path) -> None:
     )
     assert entries["pins"] == {"s3.png": [1, 1]}
     lines = (tmp_path / "out" / "layout.csv").read_text().splitlines()
-    assert lines[0] == "piece,row,column,confidence"
+    assert lines[0] == "piece,row,column,confidence,pinned"
     for line in lines[1:]:
-        name, row, column, sure = line.split(",")
+        name, row, column, sure, pinned = line.split(",")
+        assert pinned == ("yes" if name == "s3.png" else "no")
         k = result.names.index(name)
         assert result.board[int(row), int(column)] == k
         assert float(sure) == pytest.approx(result.confidence[int(row), int(column)], abs=1e-4)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..data.atomic import Ours
 from ..errors import SherdError
-from ..puzzle import positions
 
 if TYPE_CHECKING:
     from ..puzzle import Puzzle, Scores
@@ -77,7 +77,9 @@ def write_result(
         save_picture(result.restored(), folder / "restored.png")
     if animate:
         result.animate(folder / "reassembly.gif")
-    write_layout(folder / LAYOUT_CSV, result)
+    known = result.puzzle.pins
+    text = layout_csv(result.names, result.board.tolist(), result.confidence.tolist(), known)
+    write_text(folder / LAYOUT_CSV, text)
     if report:
         from .report import report_html
 
@@ -116,17 +118,27 @@ def reassembly_entries(result: Reassembly) -> dict[str, Any]:
     return {**result_entries(result.puzzle, result, scores_of(result)), **more}
 
 
-def write_layout(path: Path, result: Reassembly) -> None:
-    """A line per fragment: file, row, column, confidence; row and column empty if not placed."""
-    cell = positions(result.board, result.puzzle.n)
+def layout_csv(
+    names: Sequence[str],
+    board: Sequence[Sequence[int]],
+    confidence: Sequence[Sequence[float | None]] | None,
+    pinned: Container[int],
+) -> str:
+    """A line per fragment: file, row and column from 0, confidence, and whether it is pinned.
+
+    Row and column are empty where it is not placed, confidence where nobody judged it.
+    """
+    at = {p: (r, c) for r, row in enumerate(board) for c, p in enumerate(row) if p >= 0}
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["piece", "row", "column", "confidence"])
-    for name, c in zip(result.names, cell, strict=True):
-        r, k = divmod(int(c), result.board.shape[1])
-        place = ["", "", ""] if c < 0 else [r, k, f"{result.confidence[r, k]:.4f}"]
-        lines.writerow([plain_cell(name), *place])
-    write_text(path, text.getvalue())
+    lines.writerow(["piece", "row", "column", "confidence", "pinned"])
+    for k, name in enumerate(names):
+        cell = at.get(k)
+        sure = confidence[cell[0]][cell[1]] if cell and confidence is not None else None
+        told = "" if sure is None else f"{sure:.4f}"
+        place = cell or ("", "")
+        lines.writerow([plain_cell(name), *place, told, "yes" if k in pinned else "no"])
+    return text.getvalue()
 
 
 def plain_cell(text: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import time
@@ -189,7 +187,11 @@ def make(what: str, folder: Path, to: Path, **about: Any) -> None:
         if what == "layout.json":
             part.write_text(layout_json(about["title"], names, about["gap"], table), "utf-8")
         elif what == "layout.csv":
-            part.write_text(layout_csv(names, table), "utf-8")
+            from ..fragments.save import layout_csv
+
+            pinned = {p for p, _, _ in table["pins"]}
+            text = layout_csv(names, table["board"], table["confidence"], pinned)
+            part.write_text(text, "utf-8")
         else:
             _draw(
                 what, _result(_puzzle(folder, names, about["gap"]), **about), about["title"], part
@@ -275,19 +277,3 @@ def layout_json(title: str, names: list[str], gap: int | None, table: dict[str, 
     }
     lines = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in entries.items())
     return f"{{\n{lines}\n}}\n"
-
-
-def layout_csv(names: list[str], table: dict[str, Any]) -> str:
-    """The layout as a table: a line per fragment, rows and columns from 0 as in all files."""
-    from ..fragments.save import plain_cell
-
-    pinned = {p for p, _, _ in table["pins"]}
-    at = {p: (r, c) for r, row in enumerate(table["board"]) for c, p in enumerate(row) if p >= 0}
-    out = io.StringIO()
-    lines = csv.writer(out, lineterminator="\n")
-    lines.writerow(["piece", "row", "column", "confidence", "pinned"])
-    for k, name in enumerate(names):
-        r, c = at.get(k, ("", ""))
-        sure = table["confidence"][r][c] if k in at and table["confidence"] is not None else None
-        lines.writerow([plain_cell(name), r, c, sure, "yes" if k in pinned else "no"])
-    return out.getvalue()
