@@ -41,6 +41,8 @@ PHOTOS = {
     "14x20 of 28 px, 2 px": Geometry((14, 20), (28, 28), 2),
 }
 ART = Geometry((5, 5), (96, 96), 12, jitter=3)
+CLEARLY = 2.0
+"""Puzzles by which a weight of the border evidence must lead: one may be chance."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,10 @@ def fit_pairs(samples: list[Sample]) -> Tensor:
 def best_border_weight(
     model: Model, puzzles: list[Puzzle], choices: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
 ) -> float:
-    """The weight with which most of ``puzzles`` are solved perfectly; the smaller of equals."""
+    """The weight with which most of ``puzzles`` are solved perfectly; the smaller of equals.
+
+    Evidence that is honest counts in full: 1 stays unless another weight solves `CLEARLY` more.
+    """
     from ..perception.neural import perceive
     from ..puzzle import score_puzzle
     from ..search.evolution import Evolution
@@ -121,7 +126,8 @@ def best_border_weight(
             solved[weight] += scores.perfect + 1e-3 * scores.absolute
     for weight, count in solved.items():
         print(f"border weight {weight}: {int(count)} of {len(puzzles)} perfect")
-    return max(choices, key=lambda w: solved[w])
+    best = max(choices, key=lambda w: solved[w])
+    return best if solved[best] >= solved[1.0] + CLEARLY else 1.0
 
 
 def run(data: Path, weights: Path, photos: int) -> None:

@@ -12,9 +12,13 @@ pieces are not judged as a whole. To be run after ``sherd.train.calibrate``.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +27,7 @@ from ..data.cutting import Geometry, cut
 from ..data.images import Picture
 from ..data.sets import ART5, training_pictures
 from ..perception.evidence import Evidence
-from ..perception.full import Judges, shipped_judges
+from ..perception.full import shipped_judges
 from ..perception.mppn.weights import DEFAULT, Model, load_model
 from ..perception.neural import perceive
 from ..perception.whole import Whole
@@ -96,48 +100,54 @@ def smooth(value: np.ndarray) -> np.ndarray:
     return np.asarray(0.25 * around[:-2] + 0.5 * value + 0.25 * around[2:])
 
 
-def puzzlet_weight(model: Model, groups: Iterable[Iterable[Puzzle]], threads: int) -> float:
-    """λ of the 2×2 evidence that is worth most."""
-    found = []
-    for group in groups:
-        rows = []
-        for puzzle in group:
-            evidence = perceive(puzzle, model, threads=threads)
-            rows.append(
-                worth(puzzle, [replace(evidence, puzzlet_weight=w) for w in PUZZLET_WEIGHTS])
-            )
-        found.append(np.stack(rows))
-    return choose("2x2 weight", PUZZLET_WEIGHTS, found)
+def _one_thread() -> None:
+    """A process solves one puzzle at a time, with one thread."""
+    os.environ["SHERD_THREADS"] = "1"
 
 
-def board_weight(model: Model, judges: Judges, group: Iterable[Puzzle], threads: int) -> float:
-    """λ_g that is worth most, with the 2×2 evidence weighed as ``model`` says."""
-    rows = []
-    for puzzle in group:
-        evidence = replace(
-            perceive(puzzle, model, threads=threads),
-            puzzlet_weight=model.calibration.puzzlet_weight,
-            board=Whole(puzzle, model, judges.decoder, judges.discriminator, threads=threads),
-        )
-        rows.append(worth(puzzle, [replace(evidence, board_weight=w) for w in BOARD_WEIGHTS]))
-    return choose("E_g weight", BOARD_WEIGHTS, [np.stack(rows)])
+@cache
+def _model(weights: Path) -> Model:
+    return load_model(weights)
+
+
+def worth_of_puzzlets(weights: Path, puzzle: Puzzle) -> np.ndarray:
+    """``(choices, 3)``: what each λ of the 2×2 evidence is worth on ``puzzle``."""
+    evidence = perceive(puzzle, _model(weights), threads=1)
+    return worth(puzzle, [replace(evidence, puzzlet_weight=w) for w in PUZZLET_WEIGHTS])
+
+
+def worth_of_boards(weights: Path, two: float, puzzle: Puzzle) -> np.ndarray:
+    """``(choices, 3)``: what each λ_g is worth on ``puzzle``, with λ = ``two``."""
+    model, judges = _model(weights), shipped_judges()
+    assert judges is not None
+    evidence = replace(
+        perceive(puzzle, model, threads=1),
+        puzzlet_weight=two,
+        board=Whole(puzzle, model, judges.decoder, judges.discriminator, threads=1),
+    )
+    return worth(puzzle, [replace(evidence, board_weight=w) for w in BOARD_WEIGHTS])
 
 
 def run(data: Path, weights: Path, every: int, repeats: int) -> None:
-    """Choose, print, and rewrite the calibration."""
-    model, threads = load_model(weights), default_threads()
+    """Choose, print, and rewrite the calibration. Puzzles are shared out among the cores."""
+    model = load_model(weights)
     art = training_pictures("art5-val", data)[::every]
     photos = training_pictures("photos-val", data)[::every]
-    groups = (puzzles(art, ART5, repeats), puzzles(photos, PHOTO))
-    two = puzzlet_weight(model, groups, threads)
-    calibration = replace(model.calibration, puzzlet_weight=two, board_weight=0.0)
-    judges = shipped_judges()
-    if judges is None:
-        print("E_g weight 0.0: there is no discriminator")
-    else:
-        weighed = replace(model, calibration=calibration)
-        g = board_weight(weighed, judges, puzzles(art, ART5, repeats), threads)
-        calibration = replace(calibration, board_weight=g)
+    spawn = multiprocessing.get_context("spawn")  # threads and fork do not mix
+    with ProcessPoolExecutor(default_threads(), spawn, _one_thread) as pool:
+
+        def table(work: Callable[[Puzzle], np.ndarray], some: Iterable[Puzzle]) -> np.ndarray:
+            return np.stack(list(pool.map(work, some)))
+
+        groups = (puzzles(art, ART5, repeats), puzzles(photos, PHOTO))
+        found = [table(partial(worth_of_puzzlets, weights), group) for group in groups]
+        two, g = choose("2x2 weight", PUZZLET_WEIGHTS, found), 0.0
+        if shipped_judges() is None:
+            print("E_g weight 0.0: there is no discriminator")
+        else:
+            rows = table(partial(worth_of_boards, weights, two), puzzles(art, ART5, repeats))
+            g = choose("E_g weight", BOARD_WEIGHTS, [rows])
+    calibration = replace(model.calibration, puzzlet_weight=two, board_weight=g)
     write_calibration(weights / "mppn.json", calibration)
     print(f"2x2 weight {calibration.puzzlet_weight}, E_g weight {calibration.board_weight}")
 
