@@ -26,7 +26,7 @@ def networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr("sherd.train.mean.CELLS", cells)
     for seed in (0, 1):
         torch.manual_seed(seed)
-        card = {"step": 10 + seed, "minutes": 1.5, "seed": seed, "val": {}}
+        card = {"step": 10 + seed, "minutes": 1.5, "seed": seed, "pictures": {"photos": 7 + seed}}
         save_model(tmp_path / str(seed) / "mppn", MPPN(TINY), Calibration(), card)
     return [tmp_path / "0", tmp_path / "1"]
 
@@ -53,6 +53,7 @@ def test_weights_are_averaged_by_their_shares(
         {"sha256": one.sha256, "share": 1.0, "step": 10, "minutes": 1.5, "seed": 0},
         {"sha256": other.sha256, "share": 3.0, "step": 11, "minutes": 1.5, "seed": 1},
     ]
+    assert found.card["pictures"] == {"photos": 8}
     assert set(found.card["val"]) == {"photo-gap2"}
 
 

@@ -73,6 +73,7 @@ def run(data: Path, out: Path, networks: list[str], device: str, limit: int, wor
             {"sha256": m.sha256, "share": s, **{k: m.card[k] for k in KEPT if k in m.card}}
             for m, s in zip(models, shares, strict=True)
         ],
+        "pictures": models[-1].card.get("pictures", {}),
         "val": figures,
     }
     out.mkdir(parents=True, exist_ok=True)
