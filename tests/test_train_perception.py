@@ -19,11 +19,12 @@ from sherd.perception.mppn.network import MPPN
 from sherd.perception.mppn.weights import load_model
 from sherd.train.data import Augment, Entry, cut_pieces, draw_batch, load_store
 from sherd.train.evaluate import CELLS, auc, calibrate, cut_cells, evaluate
+from sherd.train.fleet import Fleet
 from sherd.train.loop import Clock, learning_rate, load_shards, save_shards
 from sherd.train.losses import Grid, _draw_halves, draw_puzzlets, neighbour_loss, score_pairs
-from sherd.train.perception import main, train
+from sherd.train.perception import Trainer, main, train
 from sherd.train.perception_recipe import MIX, Recipe
-from test_mppn import TINY
+from test_mppn import TINY, tiny_net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -335,3 +336,29 @@ def test_bad_runs(tmp_path, capsys):
     assert "no readable tar" in capsys.readouterr().err
     assert main(["--data", str(tmp_path), "--out", str(out), "--device", "tpu"]) == 2
     assert not out.exists()
+
+
+def test_a_deeper_head_begins_as_the_one_it_goes_on_from(data, tmp_path):
+    store = load_store(data, "train", CPU, limit=1, workers=1)
+
+    def begun(blocks, net):
+        recipe = replace(RECIPE, net=replace(TINY, pair_blocks=blocks))
+        trainer = Trainer(recipe, store, CPU, tmp_path, lambda _: None, Fleet())
+        trainer.begin_with(net)
+        return trainer.net.eval()
+
+    old = tiny_net().eval()
+    pieces = torch.rand(6, 3, 24, 24)
+    at = torch.arange(5)
+    with torch.no_grad():
+        answers = []
+        for net in (old, begun(3, old)):
+            x = net.encode(pieces, torch.zeros(6))
+            base = net.base(x, net.tokens(x), torch.zeros(1, 6, 6), 0)
+            rivalry = base.rivalry(torch.zeros_like(at), at, at + 1)
+            answers.append(net.pair(x, at, at + 1, 0, rivalry)[1])
+    assert answers[0].abs().max() > 0
+    torch.testing.assert_close(answers[1], answers[0])
+    for blocks, size in ((1, replace(TINY, pair_blocks=2)), (1, replace(TINY, seam=32))):
+        with pytest.raises(SherdError, match="other sizes"):
+            begun(blocks, MPPN(size))

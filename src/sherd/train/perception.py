@@ -6,6 +6,7 @@ import copy
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -154,10 +155,19 @@ class Trainer:
         save_model(self.out / "mppn", self.shadow, self.calibration, card)
 
     def begin_with(self, net: MPPN) -> None:
-        """Start from the weights of a trained network."""
-        if net.cfg != self.recipe.net:
-            raise SherdError("start: that network has other sizes; give its [net] in --config")
-        self.net.load_state_dict(net.state_dict())
+        """Start from the weights of a trained network.
+
+        The pair heads may have more blocks than its own: such a block adds nothing at first.
+        """
+        cfg = self.recipe.net
+        if net.cfg.pair_blocks > cfg.pair_blocks or cfg != replace(
+            net.cfg, pair_blocks=cfg.pair_blocks
+        ):
+            raise SherdError(
+                "start: that network has other sizes; give its [net] in --config "
+                "(only pair_blocks may be more)"
+            )
+        self.net.load_state_dict(net.state_dict(), strict=False)
         self.average.copy_from(self.net)
 
     def resume(self, folder: Path, clock: Clock) -> None:
