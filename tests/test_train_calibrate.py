@@ -40,6 +40,12 @@ def test_a_pack_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert "is no uncompressed tar file" in capsys.readouterr().err
 
 
+def test_a_border_weight_must_lead_clearly() -> None:
+    assert calibrate.leading({0.0: 90.9, 0.5: 102.9, 1.0: 101.9}) == 1.0
+    assert calibrate.leading({0.0: 90.9, 0.5: 103.9, 1.0: 101.9}) == 0.5
+    assert calibrate.leading({0.25: 104.5, 0.5: 104.5, 1.0: 101.9}) == 0.25
+
+
 def test_calibration_error_of_sure_and_unsure_answers() -> None:
     even = torch.zeros(4, 2)
     sure = torch.tensor([[50.0, 0.0]] * 4)

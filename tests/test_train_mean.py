@@ -32,7 +32,7 @@ def networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def call(data: Path, out: Path, *networks: object) -> int:  # noqa: F811
-    usual = ["--data", str(data), "--out", str(out), "--device", "cpu", "--workers", "1"]
+    usual = ["--data", str(data), "--out", str(out), "--device", "cpu"]
     return mean.main([*usual, *map(str, networks)])
 
 

@@ -77,8 +77,8 @@ def write_result(
         save_picture(result.restored(), folder / "restored.png")
     if animate:
         result.animate(folder / "reassembly.gif")
-    known = result.puzzle.pins
-    text = layout_csv(result.names, result.board.tolist(), result.confidence.tolist(), known)
+    pinned = result.puzzle.pins
+    text = layout_csv(result.names, result.board.tolist(), result.confidence.tolist(), pinned)
     write_text(folder / LAYOUT_CSV, text)
     if report:
         from .report import report_html

@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -104,10 +104,7 @@ def fit_pairs(samples: list[Sample]) -> Tensor:
 def best_border_weight(
     model: Model, puzzles: list[Puzzle], choices: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
 ) -> float:
-    """The weight with which most of ``puzzles`` are solved perfectly; the smaller of equals.
-
-    Evidence that is honest counts in full: 1 stays unless another weight solves `CLEARLY` more.
-    """
+    """The weight with which most of ``puzzles`` are solved perfectly (see `leading`)."""
     from ..perception.neural import perceive
     from ..puzzle import score_puzzle
     from ..search.evolution import Evolution
@@ -126,7 +123,15 @@ def best_border_weight(
             solved[weight] += scores.perfect + 1e-3 * scores.absolute
     for weight, count in solved.items():
         print(f"border weight {weight}: {int(count)} of {len(puzzles)} perfect")
-    best = max(choices, key=lambda w: solved[w])
+    return leading(solved)
+
+
+def leading(solved: Mapping[float, float]) -> float:
+    """The weight that solves most puzzles, the smaller of equals.
+
+    Evidence that is honest counts in full: 1 stays unless another weight solves `CLEARLY` more.
+    """
+    best = max(solved, key=lambda w: (solved[w], -w))
     return best if solved[best] >= solved[1.0] + CLEARLY else 1.0
 
 

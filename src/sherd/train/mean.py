@@ -58,15 +58,15 @@ def parse_network(text: str) -> tuple[Path, float]:
     return Path(folder), share
 
 
-def run(data: Path, out: Path, networks: list[str], device: str, limit: int, workers: int) -> None:
+def run(data: Path, out: Path, networks: list[str], device: str) -> None:
     """Average, evaluate on validation pictures, and write the network to ``out``."""
     check_out(out)
     folders, shares = zip(*map(parse_network, networks), strict=True)
     models = [load_model(folder) for folder in folders]
     place = pick_device(device)
     net = mean_network([m.net for m in models], shares).to(place)
-    val = load_store(data, "val", place, limit=limit, workers=workers)
-    reports = evaluate(net, cut_cells(val, CELLS, 0, place, workers), autocast(place))
+    val = load_store(data, "val", place)
+    reports = evaluate(net, cut_cells(val, CELLS, 0, place), autocast(place))
     figures = {r.cell.name: r.figures for r in reports}
     card = {
         "mean_of": [
@@ -88,8 +88,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
     p.add_argument("--out", type=Path, required=True, help="folder for the network")
     p.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    p.add_argument("--limit", type=int, default=0, help="most pictures of a kind (0 = all)")
-    p.add_argument("--workers", type=int, default=16, help="threads that read pictures")
     return run_command(p, run, argv)
 
 
