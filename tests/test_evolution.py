@@ -177,7 +177,14 @@ def test_a_single_piece_goes_where_its_border_says() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"islands": 0}, {"population": 1}, {"patience": 0}, {"noise": -1.0}, {"worth": -0.1}],
+    [
+        {"islands": 0},
+        {"population": 1},
+        {"patience": 0},
+        {"mixes": -1},
+        {"noise": -1.0},
+        {"worth": -0.1},
+    ],
 )
 def test_senseless_parameters_are_refused(fields: dict[str, float]) -> None:
     with pytest.raises(SherdError, match="evolution"):
@@ -252,6 +259,30 @@ def test_a_guest_that_differs_only_in_the_pool_is_no_guest() -> None:
     before = two.boards.copy()
     evolution._migrate([one, two])
     assert np.array_equal(two.boards, before)
+
+
+@pytest.mark.parametrize("mixes", [1, 3])
+def test_islands_are_left_alone_while_something_comes_of_it(
+    mixes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = make_problem(random_evidence(60, np.random.default_rng(0)), blank_puzzle(60, (6, 10)))
+    params = EvolutionParams(population=8, patience=1600, mixes=mixes, worth=0.0)
+    told: list[float] = []
+    waited: list[int] = []  # rounds without anything better, whenever islands mixed
+
+    def mix(islands: list[evolution._Island]) -> None:
+        best = max(float(i.scores[0]) for i in islands)
+        waited.append(len(told) - told.index(best) if best in told else 0)
+
+    monkeypatch.setattr(evolution, "_migrate", mix)
+    monkeypatch.setattr(evolution, "_patience", lambda islands, params: params.patience)
+    rng = np.random.default_rng(1)
+    Evolution(problem, params).run(rng, lambda board, score, number: bool(told.append(score)))
+    rounds = 1600 // 80  # of 2 · 40 children
+    steps = [rounds * k // (mixes + 1) for k in range(1, mixes + 1)]
+    assert len(set(told)) > 3
+    assert set(waited) == set(steps)
+    assert waited[-mixes:] == steps  # the last wait was in vain
 
 
 @settings(max_examples=30)

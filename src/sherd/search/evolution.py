@@ -28,11 +28,14 @@ class EvolutionParams:
     """Parameters of `Evolution`. Evidence is in nats."""
 
     islands: int = 2
-    """Populations that breed apart, one per core."""
+    """Populations that breed apart."""
     population: int = 10
     """Boards on an island."""
     patience: int = 600
     """Children in a row, over all islands, that bring nothing before the search stops."""
+    mixes: int = 0
+    """How often islands pass on their best while they wait for something better; 0: every fourth
+    round, whether they wait or not."""
     noise: float = 0.5
     """Scale of the Gumbel noise on a slot's candidates: variety."""
     bonus: float = 2.0
@@ -44,16 +47,21 @@ class EvolutionParams:
     ever, for next to nothing."""
 
     def __post_init__(self) -> None:
-        if self.islands < 1 or self.population < 2 or self.patience < 1:
-            raise SherdError("evolution: islands ≥ 1, population ≥ 2 and patience ≥ 1 are needed")
+        if self.islands < 1 or self.population < 2 or self.patience < 1 or self.mixes < 0:
+            raise SherdError(
+                "evolution: islands ≥ 1, population ≥ 2, patience ≥ 1 and mixes ≥ 0 are needed"
+            )
         if min(self.noise, self.bonus, self.spread, self.worth) < 0:
             raise SherdError("evolution: noise, bonus, spread and worth may not be negative")
 
 
 def default_params(cells: int) -> EvolutionParams:
-    """Large boards have more local optima: more boards and more patience above `LARGE` cells.
-    There, lines are also rolled against each other before the search gives up."""
-    return EvolutionParams(population=16, patience=1200) if cells > LARGE else EvolutionParams()
+    """Large boards have more local optima: above `LARGE` cells more boards and more patience, and
+    islands that are left alone as long as something comes of it: what they have found is then
+    worth exchanging. There, lines are also rolled against each other before the search gives up."""
+    if cells <= LARGE:
+        return EvolutionParams()
+    return EvolutionParams(islands=4, population=40, patience=1200, mixes=3)
 
 
 Progress = Callable[[np.ndarray, float, int], bool]
@@ -87,7 +95,7 @@ class Evolution:
         islands = [_Island(p, q, int(rng.integers(2**63)), starts) for _ in range(q.islands)]
         children = max(2, min(40, ROUND_WORK // p.cells))
         best, board, since, number = float("-inf"), p.start, 0, 0
-        patience, founded = q.patience, False
+        patience, founded, mixed = q.patience, False, 0
         with ThreadPoolExecutor(min(self.threads, q.islands)) as pool:
             # The first boards come one per island and round: a search that is stopped at once
             # has something to show.
@@ -104,6 +112,11 @@ class Evolution:
                     founded = all(island.full for island in islands)
                     if founded:
                         patience = _patience(islands, q)
+                elif q.mixes:
+                    due = since * (q.mixes + 1) // patience
+                    if mixed < due <= q.mixes:
+                        _migrate(islands)
+                    mixed = due
                 elif number % 4 == 3:
                     _migrate(islands)
                 if progress(p.to_board(board), best, number):
