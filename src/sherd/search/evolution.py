@@ -18,7 +18,7 @@ from .problem import Problem
 ROUND_WORK = 6000
 """Cells grown in one round of an island: small puzzles get many children a round, large ones few,
 so that a round stays short and a search can be stopped at any moment."""
-LARGE = 300
+LARGE, HUGE = 300, 1000
 EASY = 0.15
 """Share of the patience that is left when all founders agree."""
 
@@ -56,12 +56,15 @@ class EvolutionParams:
 
 
 def default_params(cells: int) -> EvolutionParams:
-    """Large boards have more local optima: above `LARGE` cells more boards and more patience, and
+    """Large boards have more local optima: more boards and more patience above `LARGE` cells, and
     islands that are left alone as long as something comes of it: what they have found is then
-    worth exchanging. There, lines are also rolled against each other before the search gives up."""
+    worth exchanging. There, lines are also rolled against each other before the search gives up.
+    That many boards were tried on up to `HUGE` cells; beyond, all of them take long to grow."""
     if cells <= LARGE:
         return EvolutionParams()
-    return EvolutionParams(islands=4, population=40, patience=1200, mixes=3)
+    if cells <= HUGE:
+        return EvolutionParams(islands=4, population=40, patience=1200, mixes=3)
+    return EvolutionParams(population=16, patience=1200)
 
 
 Progress = Callable[[np.ndarray, float, int], bool]
