@@ -19,6 +19,8 @@ ROUND_WORK = 6000
 """Cells grown in one round of an island: small puzzles get many children a round, large ones few,
 so that a round stays short and a search can be stopped at any moment."""
 LARGE, HUGE = 300, 1000
+"""Cells: up to the first a few boards suffice; above the second more than `default_params` breeds
+there were not tried."""
 EASY = 0.15
 """Share of the patience that is left when all founders agree."""
 
@@ -59,7 +61,7 @@ def default_params(cells: int) -> EvolutionParams:
     """Large boards have more local optima: more boards and more patience above `LARGE` cells, and
     islands that are left alone as long as something comes of it: what they have found is then
     worth exchanging. There, lines are also rolled against each other before the search gives up.
-    That many boards were tried on up to `HUGE` cells; beyond, all of them take long to grow."""
+    Above `HUGE` cells there are fewer boards again: growing one takes long."""
     if cells <= LARGE:
         return EvolutionParams()
     if cells <= HUGE:
