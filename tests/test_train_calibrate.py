@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from sherd.train import calibrate, seams, weigh
+from sherd.train import calibrate, close, seams, weigh
 from sherd.train.evaluate import expected_calibration_error
 
-MAINS = [calibrate.main, weigh.main, seams.main]
+MAINS = [calibrate.main, close.main, weigh.main, seams.main]
 
 
 @pytest.mark.parametrize("main", MAINS)
@@ -35,7 +35,7 @@ def test_a_pack_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     (tmp_path / "photos").mkdir()
     for name in ("train-0.tar", "val-0.tar"):
         (tmp_path / "photos" / name).write_bytes(b"no pack")
-    for main in (calibrate.main, seams.main):
+    for main in (calibrate.main, close.main, seams.main):
         assert main(["--data", str(tmp_path)]) == 2
         assert "is no uncompressed tar file" in capsys.readouterr().err
 

@@ -19,6 +19,7 @@ from ..errors import SherdError
 from ..puzzle import EMPTY, Puzzle
 from .classical import seam_logits
 from .evidence import Evidence, from_logits
+from .gradients import gradient_evidence
 from .mppn.config import MAX_PIECE, MIN_PIECE
 from .mppn.network import PUZZLET_SEAMS, Base, Features
 from .mppn.weights import Model
@@ -273,6 +274,7 @@ def observe(
     *,
     candidates: int = CANDIDATES,
     mirror: bool = True,
+    gradients: bool = False,
     threads: int = 2,
 ) -> Observation:
     """Let the network look at the fragments of ``puzzle``.
@@ -287,6 +289,9 @@ def observe(
         How many pieces per row and per column the pair heads compare at most; n − 1 = all.
     mirror
         Whether mirror images of the fragments are looked at as well.
+    gradients
+        Whether gradients across the seams have a say in the pair evidence, where the gap is known
+        to be small enough.
     threads
         CPU threads.
     """
@@ -301,7 +306,13 @@ def observe(
     with torch_threads(threads), torch.inference_mode():
         logits, border, view = look(puzzle, model, candidates, mirror)
     side = math.sqrt(puzzle.pieces[0, ..., 0].size)
-    logits /= c.pair_temperature(puzzle.gap, side)
+    both = c.close_up(puzzle.gap, side) if gradients and puzzle.mask is None else None
+    if both is None:
+        logits /= c.pair_temperature(puzzle.gap, side)
+    else:
+        temperature, weight = both
+        steps = gradient_evidence(puzzle)
+        logits = logits / temperature + weight * np.stack([steps.h, steps.v])
     pairs = replace(
         from_logits(logits[0], logits[1], source=source),
         puzzlet=Puzzlets(model, view.x, view.pairs, threads),

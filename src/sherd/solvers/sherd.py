@@ -18,6 +18,8 @@ class Sherd(Evolve):
     name: ClassVar[str] = "sherd"
     summary: ClassVar[str] = "Evolutionary search on what the perception network sees."
     weights: ClassVar[tuple[str, ...]] = ("mppn", "decoder", "discriminator")
+    gradients: ClassVar[bool] = True
+    """Gradients have a say beside the network, where little is missing."""
 
     def __init__(self, model: Model | None = None, candidates: int = 40) -> None:
         self.model = model
@@ -32,5 +34,11 @@ class Sherd(Evolve):
 
         model, threads = self.model or shipped_model(), default_threads()
         judges = shipped_judges() if model.calibration.board_weight else None
-        seen = observe(puzzle, model, candidates=self.candidates, threads=threads)
+        seen = observe(
+            puzzle,
+            model,
+            candidates=self.candidates,
+            gradients=self.gradients,
+            threads=threads,
+        )
         return lambda puzzle: weigh(seen, puzzle, model, judges, threads=threads)

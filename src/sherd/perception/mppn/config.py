@@ -13,6 +13,9 @@ MIN_PIECE, MAX_PIECE = 24, 128
 """Sides in pixels of the fragments that the network is trained on; others are rescaled."""
 PIVOT_GAP, PIVOT_SIDE = 4.0, 64.0
 """Gap and side in pixels at which a calibration's figures hold as they stand."""
+CLOSE = 8
+"""Missing pixels up to which gradients are compared beside the pair heads; further away they were
+not tried."""
 
 
 class FromDict:
@@ -98,14 +101,23 @@ class NetConfig(FromDict):
 class Calibration(FromDict):
     """What turns logits into evidence, fitted on validation puzzles (``sherd.train.calibrate``).
 
-    Temperatures divide a logit, weights multiply it. Those of pairs follow the gap g and the
-    side s of a piece in pixels: ``x · exp(x_slope · log((1+g)/(1+4)) + x_side · log(s/64))``.
+    Temperatures divide a logit, weights multiply it. Those of pairs and gradients follow the gap g
+    and the side s of a piece in pixels: ``x · exp(x_slope · log((1+g)/(1+4)) + x_side ·
+    log(s/64))``.
     """
 
     pair: float = 1.0
     """Temperature of the pair heads."""
     pair_slope: float = 0.0
     pair_side: float = 0.0
+    close: float = 1.0
+    """Temperature of the pair heads where gradients are compared as well; `sherd.train.close`."""
+    close_slope: float = 0.0
+    close_side: float = 0.0
+    gradient: float = 0.0
+    """Weight of the gradients, up to `CLOSE` missing pixels; 0 = left out."""
+    gradient_slope: float = 0.0
+    gradient_side: float = 0.0
     border: float = 1.0
     """Temperature of the border head."""
     border_weight: float = 1.0
@@ -122,12 +134,12 @@ class Calibration(FromDict):
             value = getattr(self, f.name)
             if not isinstance(value, int | float) or not math.isfinite(value):
                 raise SherdError(f"calibration.{f.name}: {value!r}; expected a number")
-        for name in ("pair", "border", "puzzlet"):
+        for name in ("pair", "close", "border", "puzzlet"):
             if getattr(self, name) <= 0:
                 raise SherdError(
                     f"calibration.{name}: {getattr(self, name)!r}; expected a positive number"
                 )
-        for name in ("border_weight", "puzzlet_weight", "board_weight"):
+        for name in ("gradient", "border_weight", "puzzlet_weight", "board_weight"):
             if getattr(self, name) < 0:
                 raise SherdError(
                     f"calibration.{name}: {getattr(self, name)!r}; expected at least 0"
@@ -136,6 +148,15 @@ class Calibration(FromDict):
     def pair_temperature(self, gap: float | None, side: float = PIVOT_SIDE) -> float:
         """Temperature of the pair heads for ``gap`` missing pixels (None = unknown)."""
         return self.pair * _tilt(self.pair_slope, self.pair_side, gap, side)
+
+    def close_up(self, gap: float | None, side: float) -> tuple[float, float] | None:
+        """Temperature of the pair heads and weight of the gradients; None: no gradients here."""
+        if gap is None or gap > CLOSE or not self.gradient:
+            return None
+        return (
+            self.close * _tilt(self.close_slope, self.close_side, gap, side),
+            self.gradient * _tilt(self.gradient_slope, self.gradient_side, gap, side),
+        )
 
 
 def _tilt(slope: float, per_side: float, gap: float | None, side: float) -> float:
