@@ -36,8 +36,6 @@ def readings(evidence: Evidence, problem: Problem, board: np.ndarray) -> list[np
     wanted = np.where(fixed, problem.to_board(problem.start), EMPTY)
     found = [board]
     found += [_each(evidence, board, wanted, least) for least in (*LINKS, np.inf)]
-    found += [_chained(evidence, board, wanted, along) for along in (0, 1)]
-    found += [_line_rolled(board, wanted, along) for along in (0, 1)]
     found += [_rolled(board, wanted)]
     found += [_slid(board, wanted, by_row) for by_row in (True, False)]
     laid = [_laid(b, fixed, wanted) for b in found]
@@ -121,36 +119,6 @@ def _moved(board: np.ndarray, mask: np.ndarray, by: Cell) -> np.ndarray:
     to = at + by
     inside = ((to >= 0) & (to < board.shape)).all(axis=1)
     out[tuple(to[inside].T)] = board[tuple(at[inside].T)]
-    return out
-
-
-def _chained(evidence: Evidence, board: np.ndarray, wanted: np.ndarray, along: int) -> np.ndarray:
-    """Pinned pieces go to their cells with what they are linked to in their row, or column."""
-    out = board.copy()
-    for piece, to, _ in list(_astray(board, wanted)):
-        here = np.argwhere(out == piece).tolist()
-        if not here or (here[0][0], here[0][1]) == to:
-            continue
-        start = (here[0][0], here[0][1])
-        line = np.zeros(board.shape, dtype=bool)
-        line[(start[0], slice(None)) if along == 0 else (slice(None), start[1])] = True
-        mask = _segment(evidence, np.where(line, out, EMPTY), start, 0.0)
-        out = _moved(out, mask, (to[0] - start[0], to[1] - start[1]))
-    return out
-
-
-def _line_rolled(board: np.ndarray, wanted: np.ndarray, along: int) -> np.ndarray:
-    """Lines of pinned pieces that lie elsewhere in their row, or column, rolled as they are."""
-    out = board.copy()
-    for piece, to, _ in list(_astray(board, wanted)):
-        here = np.argwhere(out == piece).tolist()
-        if not here:
-            continue
-        r, c = here[0]
-        if along == 0 and r == to[0]:
-            out[r] = np.roll(out[r], to[1] - c)
-        elif along == 1 and c == to[1]:
-            out[:, c] = np.roll(out[:, c], to[0] - r)
     return out
 
 
