@@ -13,9 +13,9 @@ MIN_PIECE, MAX_PIECE = 24, 128
 """Sides in pixels of the fragments that the network is trained on; others are rescaled."""
 PIVOT_GAP, PIVOT_SIDE = 4.0, 64.0
 """Gap and side in pixels at which a calibration's figures hold as they stand."""
-CLOSE = 8
-"""Missing pixels up to which gradients are compared beside the pair heads; further away they were
-not tried."""
+CLOSE = 2
+"""Missing pixels up to which gradients are compared beside the pair heads; further away they make
+evidence sharper too, but boards no better (docs/lab-notes.md, entry 10)."""
 
 
 class FromDict:
