@@ -181,27 +181,6 @@ def test_the_choice_is_cautious() -> None:
         StayParams(temperature=0.0)
 
 
-def test_whole_boards_have_a_say_in_the_choice() -> None:
-    """Two boards that swap back what was seen elsewhere: all else is equal, E_g is not."""
-    one, other = TRUTH.copy(), TRUTH.copy()
-    one[0, :2] = one[0, 1::-1]
-    other[3, 3:] = other[3, :2:-1]
-    nothing = np.zeros((20, 20))
-    for liked in (one, other):
-        evidence = Evidence(
-            nothing,
-            nothing,
-            board=lambda b, liked=liked: 9.0 * (b == liked).all(axis=(1, 2)),
-            board_weight=1.0,
-        )
-        boards = [one, other]
-        assert np.array_equal(boards[choose(evidence, TRUTH, boards)], liked)
-        blind = [choose(evidence, TRUTH, b, StayParams(board=0.0)) for b in (boards, boards[::-1])]
-        assert blind[0] == blind[1]  # then the order alone decides
-    with pytest.raises(SherdError, match="negative"):
-        StayParams(board=-1.0)
-
-
 def test_solving_from_nothing_does_not_go_on(
     small: Puzzle, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,7 @@ their links, and is least likely to be a step back from what was seen::
     U(B) = Σ_T p(T) · (share of T's links that B has)
            − caution · Σ_T p(T) · [B has fewer of T's links than the board that was seen]
 
-    p(T) ∝ exp(E(T) / temperature) / wrong(T)
-    E(T) = pairs(T) + border · borders(T) + puzzlets · puzzlets(T) + board · E_g(T)
+    p(T) ∝ exp((pairs(T) + border · borders(T) + puzzlets · puzzlets(T)) / temperature) / wrong(T)
 
 ``wrong(T)`` counts the cells in which the board that was seen would be wrong if T were true: who
 answers with one of them, whichever it is, chose it with probability 1 / wrong(T).
@@ -32,17 +31,15 @@ class StayParams:
 
     border: float = 0.3
     """Weight of border evidence: it says where all of the board lies, and has just been wrong."""
-    puzzlets: float = 0.75
+    puzzlets: float = 0.5
     """Weight of 2×2 evidence: much of it the pairs have said already."""
-    board: float = 1.0
-    """Weight of global evidence, where there is any; only choices are made by it."""
     temperature: float = 3.0
     """Nats of evidence that make a board e times as likely."""
     caution: float = 2.0
     """What a step back costs, in shares of all links."""
 
     def __post_init__(self) -> None:
-        if min(self.border, self.puzzlets, self.board, self.caution) < 0 or self.temperature <= 0:
+        if min(self.border, self.puzzlets, self.caution) < 0 or self.temperature <= 0:
             raise SherdError("stay: no weight may be negative, and temperature must be above 0")
 
 
@@ -54,12 +51,12 @@ def choose(
 ) -> int:
     """Which of ``boards`` to show to who has seen ``seen``: its index."""
     q = params or StayParams()
-    judge = replace(softened(evidence, q), board_weight=q.board * evidence.board_weight)
+    judge = softened(evidence, q)
     links = [_links(b, evidence.n) for b in boards]
     before = _links(seen, evidence.n)
     shared = np.array([[len(a & b) for b in links] for a in links], dtype=float)  # [B, T]
     had = np.array([len(before & b) for b in links], dtype=float)
-    value = judge.full_scores(np.stack(boards)) / q.temperature
+    value = np.array([judge.full_score(b) for b in boards]) / q.temperature
     value -= np.log([max(1, int((b != seen).sum())) for b in boards])
     p = np.exp(value - value.max())
     p /= p.sum()
@@ -69,8 +66,7 @@ def choose(
 
 
 def softened(evidence: Evidence, params: StayParams | None = None) -> Evidence:
-    """Evidence to search on, weighed as in E(T): less of rims and of puzzlets. Nothing of whole
-    boards: that would take long."""
+    """The evidence weighed as in p(T): less of rims and of puzzlets, nothing of whole boards."""
     q = params or StayParams()
     return replace(
         evidence,
