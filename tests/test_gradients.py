@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from sherd.perception import gradients, neural
 from sherd.perception.evidence import from_logits
 from sherd.perception.gradients import RIDGE, gradient_distances, gradient_evidence
 from sherd.perception.mppn.config import CLOSE, Calibration
-from sherd.perception.mppn.weights import Model, shipped_model
+from sherd.perception.mppn.weights import DEFAULT, Model, shipped_model
 from sherd.puzzle import Puzzle, pairs
 from sherd.solvers.erl_mpp import ErlMpp
 from sherd.solvers.sherd import Sherd
@@ -176,3 +179,22 @@ def test_the_fit_trusts_who_is_right() -> None:
     by_network = close.fit([[close.Sample(at, right, noise, (truth, truth))]])
     assert by_gradients[1, 0] > by_gradients[0, 0]
     assert by_network[0, 0] > by_network[1, 0]
+
+
+def test_the_command_rewrites_its_own_figures_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for suffix in (".json", ".safetensors"):
+        shutil.copy(DEFAULT.with_suffix(suffix), tmp_path)
+    before = json.loads((tmp_path / "mppn.json").read_text())
+    monkeypatch.setattr(close, "training_pictures", lambda *_: [])
+    monkeypatch.setattr(close, "puzzles", lambda cutting, gap, _: [photograph(gap, (2, 3))])
+    close.run(tmp_path, tmp_path, photos=1)
+    after = json.loads((tmp_path / "mppn.json").read_text())
+    changed = {k for k, v in after["calibration"].items() if before["calibration"][k] != v}
+    names = ("close", "close_slope", "close_side", "gradient", "gradient_slope", "gradient_side")
+    assert changed <= set(names)
+    assert changed
+    assert {k: v for k, v in after.items() if k != "calibration"} == {
+        k: v for k, v in before.items() if k != "calibration"
+    }
