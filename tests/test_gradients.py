@@ -187,7 +187,7 @@ def test_the_command_rewrites_its_own_figures_alone(
     for suffix in (".json", ".safetensors"):
         shutil.copy(DEFAULT.with_suffix(suffix), tmp_path)
     before = json.loads((tmp_path / "mppn.json").read_text())
-    monkeypatch.setattr(close, "training_pictures", lambda *_: [])
+    monkeypatch.setattr(close, "some_photos", lambda *_: [])
     monkeypatch.setattr(close, "puzzles", lambda cutting, gap, _: [photograph(gap, (2, 3))])
     close.run(tmp_path, tmp_path, photos=1)
     after = json.loads((tmp_path / "mppn.json").read_text())

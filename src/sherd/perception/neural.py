@@ -263,7 +263,7 @@ def perceive(
     mirror: bool = True,
     threads: int = 2,
 ) -> Evidence:
-    """What the network says about ``puzzle``; the arguments are those of `observe`."""
+    """What the network by itself says about ``puzzle``; the arguments are those of `observe`."""
     seen = observe(puzzle, model, candidates=candidates, mirror=mirror, threads=threads)
     return seen.on(puzzle.grid)
 

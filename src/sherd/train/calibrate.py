@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..data.cutting import Geometry, cut
+from ..data.images import Picture
 from ..data.sets import training_pictures
 from ..perception.mppn.config import PIVOT_GAP, PIVOT_SIDE, Calibration
 from ..perception.mppn.weights import DEFAULT, Model, load_model
@@ -59,9 +60,13 @@ class Sample:
 
     def logits(self, theta: Tensor) -> Tensor:
         """Weighed by ``theta (3,)``: log-weight, slope with the gap, slope with the side."""
-        x = math.log1p(self.gap) - math.log1p(PIVOT_GAP)
-        at = torch.tensor([1.0, x, math.log(self.side / PIVOT_SIDE)])
-        return (theta @ at).exp() * self.net
+        return (theta @ position(self.gap, self.side)).exp() * self.net
+
+
+def position(gap: float, side: float) -> Tensor:
+    """``(3,)``: 1, and where on a calibration's scales of gap and side a puzzle lies."""
+    x = math.log1p(gap) - math.log1p(PIVOT_GAP)
+    return torch.tensor([1.0, x, math.log(side / PIVOT_SIDE)])
 
 
 def questions(puzzle: Puzzle, model: Model) -> Iterator[tuple[Tensor, Tensor]]:
@@ -138,10 +143,7 @@ def leading(solved: Mapping[float, float]) -> float:
 def run(data: Path, weights: Path, photos: int) -> None:
     """Fit, print, and rewrite the calibration; ``photos`` photographs per cell (0 = all)."""
     model = load_model(weights)
-    pictures = training_pictures("photos-val", data)
-    if photos:
-        pictures = pictures[:: max(1, len(pictures) // photos)]
-    images = [p.read() for p in pictures]
+    images = [p.read() for p in some_photos(data, photos)]
     art = [p.read() for p in training_pictures("art5-val", data)]
     samples = [sample(name, geometry, images, model) for name, geometry in PHOTOS.items()]
     samples.append(sample("art", ART, art[::2], model))
@@ -170,6 +172,12 @@ def run(data: Path, weights: Path, photos: int) -> None:
     write_calibration(weights / "mppn.json", calibration)
 
 
+def some_photos(data: Path, count: int) -> list[Picture]:
+    """About ``count`` of the validation photographs, evenly chosen; 0 = all."""
+    pictures = training_pictures("photos-val", data)
+    return pictures[:: max(1, len(pictures) // count)] if count else pictures
+
+
 def write_calibration(path: Path, calibration: Calibration) -> None:
     """Put ``calibration`` into the description of a network."""
     about = json.loads(path.read_text())
@@ -177,13 +185,18 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
     write_text(path, json.dumps(about, indent=1) + "\n")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line."""
-    p = argparse.ArgumentParser(prog="python -m sherd.train.calibrate", description=__doc__)
+def calibration_parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    """The options of the commands that rewrite a calibration."""
+    p = argparse.ArgumentParser(prog=f"python -m sherd.train.{module}", description=description)
     p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
     p.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
     p.add_argument("--photos", type=int, default=20, help="photographs per cell (0 = all)")
-    return run_command(p, run, argv)
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line."""
+    return run_command(calibration_parser("calibrate", __doc__), run, argv)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ after both sides of a seam were asked: by the evidence as it is searched.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Sequence
@@ -23,13 +22,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..data.images import Picture
-from ..data.sets import Cutting, training_pictures
+from ..data.sets import Cutting
 from ..perception.gradients import gradient_evidence
-from ..perception.mppn.config import PIVOT_GAP, PIVOT_SIDE
-from ..perception.mppn.weights import DEFAULT, Model, load_model
+from ..perception.mppn.weights import Model, load_model
 from ..perception.neural import CANDIDATES, look
 from ..puzzle import Puzzle, pairs
-from .calibrate import write_calibration
+from .calibrate import calibration_parser, position, some_photos, write_calibration
 from .command import run_command
 
 CELLS = (
@@ -37,7 +35,8 @@ CELLS = (
     Cutting(((7, 10),), (2, 4), "side"),
     Cutting(gaps=(0, 1, 2), pieces=28),
 )
-"""What the figures are fitted on; every gap of each counts the same."""
+"""What the figures are fitted on; every gap of each counts the same. Some reach beyond `CLOSE`: the
+figures were fitted before that limit was drawn."""
 FLOOR = 1e-4
 """Uniform doubt in every answer, as in `perception.evidence.from_logits`."""
 
@@ -47,7 +46,7 @@ class Sample:
     """What is said of one puzzle, and its truth."""
 
     at: Tensor
-    """``(3,)``: 1, and where on the scales of gap and side the puzzle lies."""
+    """``(3,)``: its `position`."""
     net: Tensor
     """``(2, n, n)`` logits of the pair heads."""
     gradients: Tensor
@@ -84,10 +83,9 @@ def sample(puzzle: Puzzle, model: Model) -> Sample:
         logits, _, _ = look(puzzle, model, CANDIDATES)
     steps = gradient_evidence(puzzle)
     side = math.sqrt(puzzle.pieces[0, ..., 0].size)
-    x = math.log1p(puzzle.gap) - math.log1p(PIVOT_GAP)
     right, below = (torch.from_numpy(p) for p in pairs(puzzle.truth))
     return Sample(
-        torch.tensor([1.0, x, math.log(side / PIVOT_SIDE)]),
+        position(puzzle.gap, side),
         torch.tensor(logits),
         torch.from_numpy(np.stack([steps.h, steps.v])),
         (right, below),
@@ -123,9 +121,7 @@ def run(data: Path, weights: Path, photos: int) -> None:
     """Fit, print, and rewrite the calibration; ``photos`` photographs per cell (0 = all)."""
     model = load_model(weights)
     c = model.calibration
-    pictures = training_pictures("photos-val", data)
-    if photos:
-        pictures = pictures[:: max(1, len(pictures) // photos)]
+    pictures = some_photos(data, photos)
     cells, names = [], []
     for cutting in CELLS:
         for gap in cutting.gaps:
@@ -154,11 +150,7 @@ def run(data: Path, weights: Path, photos: int) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line."""
-    p = argparse.ArgumentParser(prog="python -m sherd.train.close", description=__doc__)
-    p.add_argument("--data", type=Path, required=True, help="folder with photos/")
-    p.add_argument("--weights", type=Path, default=DEFAULT.parent, help="folder of mppn.json")
-    p.add_argument("--photos", type=int, default=20, help="photographs per cell (0 = all)")
-    return run_command(p, run, argv)
+    return run_command(calibration_parser("close", __doc__), run, argv)
 
 
 if __name__ == "__main__":
