@@ -19,8 +19,8 @@ ROUND_WORK = 6000
 """Cells grown in one round of an island: small puzzles get many children a round, large ones few,
 so that a round stays short and a search can be stopped at any moment."""
 LARGE, HUGE = 300, 1000
-"""Cells: up to the first a few boards suffice; above the second more than `default_params` breeds
-there were not tried."""
+"""Cells: up to the first a few boards suffice; above the second growing one takes long, and what is
+left is mended patch by patch (`sherd.search.patches`)."""
 EASY = 0.15
 """Share of the patience that is left when all founders agree."""
 
@@ -61,12 +61,11 @@ def default_params(cells: int) -> EvolutionParams:
     """Large boards have more local optima: more boards and more patience above `LARGE` cells, and
     islands that are left alone as long as something comes of it: what they have found is then
     worth exchanging. There, lines are also rolled against each other before the search gives up.
-    Above `HUGE` cells there are fewer boards again: growing one takes long."""
+    Above `HUGE` cells there are fewer boards again."""
     if cells <= LARGE:
         return EvolutionParams()
-    if cells <= HUGE:
-        return EvolutionParams(islands=4, population=40, patience=1200, mixes=3)
-    return EvolutionParams(population=16, patience=1200)
+    population = 40 if cells <= HUGE else 16
+    return EvolutionParams(islands=4, population=population, patience=1200, mixes=3)
 
 
 Progress = Callable[[np.ndarray, float, int], bool]

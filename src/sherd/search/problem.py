@@ -75,7 +75,7 @@ def make_problem(evidence: Evidence, puzzle: Puzzle) -> Problem:
     if bounds is not None:
         _rule_out(bounds, at, border, big)
     pool = max(0, n - (cells - len(puzzle.blocked)))
-    near, rim = _cells(rows, cols, pool)
+    near, rim = cell_table(rows, cols, pool)
     start = np.full(cells + pool, EMPTY, dtype=np.int32)
     fixed = np.zeros(cells + pool, dtype=np.bool_)
     for piece, (r, c) in (puzzle.pins if bounds is None else bounds.pins).items():
@@ -154,7 +154,8 @@ def candidates(at: np.ndarray, depth: int, least: float = -np.inf) -> np.ndarray
     return out
 
 
-def _cells(rows: int, cols: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
+def cell_table(rows: int, cols: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
+    """`World.near` and `World.rim` of a grid with ``pool`` cells beside it."""
     cells = rows * cols
     grid = np.pad(np.arange(cells).reshape(rows, cols), 1, constant_values=-1)
     near = np.full((cells + pool, 4), -1, dtype=np.int32)

@@ -61,7 +61,8 @@ def search(
     ``start`` is a board to go on from. What is known of the puzzle is honoured, or an error says
     that it could not be.
     """
-    from ..search.evolution import Evolution
+    from ..search.evolution import HUGE, Evolution
+    from ..search.patches import Patches
     from ..search.polish import Polish
     from ..search.problem import make_problem
 
@@ -72,6 +73,9 @@ def search(
     first = None if start is None else problem.from_board(start)
     board, score = evolution.run(rng, watch.local, start=first)
     others = evolution.archive
+    if problem.cells > HUGE and not watch.stopped:
+        flat, score = Patches(problem).run(others[0], rng, watch.local, first=watch.rounds)
+        board, others = problem.to_board(flat), np.concatenate([flat[None], others])
     if not evidence.complete:
         if not watch.stopped:
             record.stage("polish")

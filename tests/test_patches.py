@@ -1,0 +1,203 @@
+"""Weak patches of a board, searched by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from search_cases import (
+    Case,
+    assert_valid,
+    blank_puzzle,
+    cases,
+    planted_evidence,
+    random_evidence,
+)
+from sherd import SherdError
+from sherd.puzzle import EMPTY, Knowledge
+from sherd.search import evolution
+from sherd.search.evolution import Evolution
+from sherd.search.kernels.moves import full_score
+from sherd.search.patches import Patches, PatchParams, cut_out
+from sherd.search.problem import Problem, make_problem
+from sherd.solvers import Callbacks
+from sherd.solvers.base import Found, Recorder
+from sherd.solvers.evolve import search
+
+GRID = (9, 12)
+EVIDENCE = planted_evidence(GRID, strength=8.0)
+"""A patch does not spread to links as strong as these."""
+FEW = PatchParams(cells=12, patience=3, rounds=1)
+
+
+def mixed_up(problem: Problem, patches: list[tuple[slice, slice]], seed: int = 0) -> np.ndarray:
+    """The board on which piece k lies in cell k, the pieces of some patches shuffled together."""
+    board = np.arange(problem.cells, dtype=np.int32)
+    cells = np.concatenate([board.reshape(GRID)[patch].ravel() for patch in patches])
+    board[cells] = np.random.default_rng(seed).permutation(cells)
+    return board
+
+
+def planted() -> Problem:
+    return make_problem(EVIDENCE, blank_puzzle(GRID[0] * GRID[1], GRID))
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+@given(case=cases(), share=st.sampled_from([0.1, 0.4, 1.0]))
+def test_a_part_is_scored_as_the_whole_is(case: Case, share: float) -> None:
+    """Whatever becomes of the open cells, the whole board gains what the part gains."""
+    w, rng = case.world, case.rng
+    opened = (rng.random(len(case.board)) < share) & ~w.fixed
+    opened[case.problem.cells :] = False
+    if not opened.any():
+        return
+    part = cut_out(case.problem, case.board, opened)
+    inside = part.cells >= 0
+    lying = np.append(part.pieces, EMPTY)
+    assert np.array_equal(lying[part.home[inside]], case.board[part.cells[inside]])
+    loose = np.flatnonzero(~part.problem.world.fixed)
+    assert set(part.cells[loose]) == set(np.flatnonzero(opened))
+    assert (part.problem.start[loose] == EMPTY).all()
+
+    other = part.home.copy()
+    other[loose] = rng.permutation(other[loose])
+    whole = case.board.copy()
+    whole[part.cells[inside]] = lying[other[inside]]
+    gain = full_score(part.problem.world, other) - full_score(part.problem.world, part.home)
+    assert gain == pytest.approx(full_score(w, whole) - full_score(w, case.board), abs=1e-4)
+
+
+@given(case=cases(), seed=st.integers(0, 99))
+@settings(max_examples=25)
+def test_no_board_gets_worse(case: Case, seed: int) -> None:
+    before = float(full_score(case.world, case.board))
+    told: list[float] = []
+
+    def progress(board: np.ndarray, score: float, number: int) -> bool:
+        assert score == pytest.approx(case.evidence.score(board), abs=1e-3)
+        assert number == 7 + len(told)
+        told.append(score)
+        return False
+
+    rng = np.random.default_rng(seed)
+    search = Patches(case.problem, FEW, threads=1)
+    board, score = search.run(case.board.copy(), rng, progress, first=7)
+    assert_valid(case, board)
+    assert [before, *told] == sorted([before, *told])
+    assert score >= before
+    assert score == pytest.approx(full_score(case.world, board))
+
+
+def test_a_patch_is_put_right() -> None:
+    problem = planted()
+    board = mixed_up(problem, [(slice(2, 7), slice(3, 9))])
+    found, score = Patches(problem).run(board, np.random.default_rng(0), never)
+    assert np.array_equal(found, np.arange(problem.cells))
+    assert score == full_score(problem.world, found)
+
+
+def test_pieces_return_from_another_patch() -> None:
+    """No patch by itself can be put right: each holds pieces of the other."""
+    problem = planted()
+    board = mixed_up(problem, [(slice(0, 3), slice(0, 3)), (slice(6, 9), slice(9, 12))])
+    found, _ = Patches(problem).run(board.copy(), np.random.default_rng(0), never)
+    assert np.array_equal(found, np.arange(problem.cells))
+    alone = Patches(problem, PatchParams(patches=1))
+    found, _ = alone.run(board.copy(), np.random.default_rng(0), never)
+    assert not np.array_equal(found, np.arange(problem.cells))
+
+
+def test_one_seed_one_board_whatever_the_threads() -> None:
+    evidence = random_evidence(108, np.random.default_rng(5))
+    problem = make_problem(evidence, blank_puzzle(108, GRID))
+    start = mixed_up(problem, [(slice(0, 9), slice(0, 12))])
+    boards = [
+        Patches(problem, FEW, threads=threads).run(start, np.random.default_rng(3), never)[0]
+        for threads in (1, 2, 1)
+    ]
+    assert np.array_equal(boards[0], boards[1])
+    assert np.array_equal(boards[0], boards[2])
+    assert not np.array_equal(boards[0], start)
+
+
+def test_it_stops_when_told() -> None:
+    problem = planted()
+    calls: list[int] = []
+
+    def at_once(board: np.ndarray, score: float, number: int) -> bool:
+        calls.append(number)
+        return True
+
+    Patches(problem).run(
+        mixed_up(problem, [(slice(2), slice(12))]), np.random.default_rng(0), at_once
+    )
+    assert calls == [0]
+
+
+def test_a_board_without_weak_cells_is_left_alone() -> None:
+    problem = planted()
+    calls: list[int] = []
+    board = np.arange(problem.cells, dtype=np.int32)
+    found, _ = Patches(problem).run(
+        board, np.random.default_rng(0), lambda *a: bool(calls.append(a[2]))
+    )
+    assert np.array_equal(found, board)
+    assert calls == []
+
+
+def test_gains_of_next_to_nothing_are_left() -> None:
+    problem = planted()
+    world = problem.world._replace(at=0.01 * problem.world.at)
+    board = mixed_up(problem, [(slice(2, 7), slice(3, 9))])
+    faint = Problem(world, problem.start)
+    found, _ = Patches(faint, FEW).run(board, np.random.default_rng(0), never)
+    assert np.array_equal(found, board)
+
+
+def test_rules_across_the_rim_of_a_patch_are_not_broken() -> None:
+    """Pieces 0 and 50 must lie side by side, which no evidence says."""
+    puzzle = blank_puzzle(108, GRID, knowledge=Knowledge(right=frozenset({(0, 50)})))
+    problem = make_problem(EVIDENCE, puzzle)
+    assert problem.home is not None
+    found, _ = Patches(problem).run(problem.home, np.random.default_rng(0), never)
+    assert not puzzle.knowledge.broken(problem.to_board(found), 108)
+
+
+def test_large_boards_of_a_solver_are_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the evolution leaves wrong in a patch, the solver's answer has right."""
+    problem = planted()
+    wrong = mixed_up(problem, [(slice(2, 7), slice(3, 9))])
+    score = float(full_score(problem.world, wrong))
+
+    def no_better(self: Evolution, rng, progress, *, start=None):  # type: ignore[no-untyped-def]
+        if self.problem.cells == problem.cells and start is None:
+            self.archive = wrong[None]
+            progress(self.problem.to_board(wrong), score, 0)
+            return self.problem.to_board(wrong), score
+        return run(self, rng, progress, start=start)
+
+    run = Evolution.run
+    monkeypatch.setattr(Evolution, "run", no_better)
+
+    def answer() -> Found:
+        record = Recorder(Callbacks(), np.arange(108))
+        return search(EVIDENCE, blank_puzzle(108, GRID), None, np.random.default_rng(0), record)
+
+    assert np.array_equal(answer().board.ravel(), wrong)
+    monkeypatch.setattr(evolution, "HUGE", 100)
+    found = answer()
+    assert np.array_equal(found.board.ravel(), np.arange(108))
+    assert found.score == pytest.approx(EVIDENCE.score(found.board))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"cells": 1}, {"patches": 0}, {"patience": 0}, {"rounds": 0}, {"worth": -1.0}]
+)
+def test_parameters_that_make_no_sense(wrong: dict[str, float]) -> None:
+    with pytest.raises(SherdError, match="patches"):
+        PatchParams(**wrong)  # type: ignore[arg-type]
