@@ -27,8 +27,9 @@ def measure(pieces: int, runs: int, seed: int) -> list[dict[str, float]]:
     """One line per grade: search-limited runs, seconds."""
     from sherd.perception.synthetic import synthetic_evidence
     from sherd.puzzle import Puzzle, identity_board
-    from sherd.search.evolution import Evolution
-    from sherd.search.problem import make_problem
+    from sherd.solvers.base import Recorder
+    from sherd.solvers.callbacks import Callbacks
+    from sherd.solvers.evolve import search
 
     def solve(grid: tuple[int, int], top1: float, plain: float, seed: int) -> tuple[float, float]:
         truth = identity_board(grid)
@@ -38,9 +39,9 @@ def measure(pieces: int, runs: int, seed: int) -> list[dict[str, float]]:
         evidence = evidence.reordered(order)
         puzzle = Puzzle(np.zeros((truth.size, 1, 1, 3), np.uint8), grid)
         start = time.perf_counter()
-        search = Evolution(make_problem(evidence, puzzle))
-        board, _ = search.run(np.random.default_rng([seed, 2]), lambda *_: False)
-        return evidence.score(board) - goal, time.perf_counter() - start
+        record = Recorder(Callbacks(), np.arange(puzzle.n))
+        found = search(evidence, puzzle, None, np.random.default_rng([seed, 2]), record)
+        return found.score - goal, time.perf_counter() - start
 
     solve((3, 3), 0.9, 0.0, 0)  # compile outside the clock
     lines = []
