@@ -134,6 +134,15 @@ def test_a_run_goes_on_after_an_interruption(pictures: Path, tmp_path: Path, fak
         paper_run.run(work_of(pictures, log, tables=("jpleg5", "large")), jobs=1, minutes=-1)
 
 
+def test_some_cells_by_name(pictures: Path) -> None:
+    asked = Request(systems=("greedy",), cells=("*7x10, 2 px", "bgu_large 2x3, 1*"))
+    cells = plan.plan(asked, pictures)
+    assert [(c.table, c.place.label()) for c in cells] == [
+        ("mit", "mit20+mcgill20+bgu20 7x10, 2 px"),
+        ("large", "bgu_large 2x3, 1 px"),
+    ]
+
+
 @pytest.mark.usefixtures("here")
 def test_lines_of_another_version_are_reused_only_if_told(
     pictures: Path, tmp_path: Path, fake: Path
@@ -160,6 +169,10 @@ def test_lines_of_another_version_are_reused_only_if_told(
         (("--seeds", "0,x"), "seeds: '0,x'"),
         (("--seeds", "0,-1"), "seeds: (0, -1)"),
         (("--systems", "greedy", "--tables", "ablation"), "none of them is in these tables"),
+        (
+            ("--systems", "greedy", "--cells", "*9x9*"),
+            "cells: none matches '*9x9*'; there are",
+        ),
         (("--art", "jpleg5", "--systems", "greedy"), "test_img_12gap_55.npy: no such file"),
         (("--limit", 0), "limit: 0"),
         (("--systems", "greedy", "--jobs", 0), "jobs: 0; must be at least 1"),

@@ -191,6 +191,7 @@ def request_from(
     quick: bool,
     limit: int | None,
     art: str | None,
+    cells: Sequence[str],
 ) -> Request:
     """A request from what was typed."""
     try:
@@ -204,6 +205,7 @@ def request_from(
         quick=quick,
         limit=limit,
         art=art,
+        cells=tuple(cells),
     )
 
 
@@ -229,6 +231,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="5 puzzles of a cell, the first seed")
     parser.add_argument("--limit", type=int, help="first so many puzzles of a cell")
     parser.add_argument("--art", help="jpleg5 or art5")
+    parser.add_argument("--cells", action="append", default=[], help="cells named like this")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--jobs", type=int, default=cores())
     parser.add_argument("--log", type=Path, default=LOG, help="to go on with")
@@ -241,7 +244,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     a = parser.parse_args(argv)
     try:
         check(a.jobs, a.minutes, a.save)
-        request = request_from(a.tables, a.systems, a.seeds, a.quick, a.limit, a.art)
+        request = request_from(a.tables, a.systems, a.seeds, a.quick, a.limit, a.art, a.cells)
         work = prepare(plan(request, a.data), Log(a.log), fresh=a.fresh, keep=a.keep)
         if a.dry_run:
             print(what_is_left(work, a.jobs))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,8 @@ class Request:
     """First so many puzzles of a cell."""
     art: str | None = None
     """What JPLEG-5's tables are measured on; None = JPLEG-5 where its files are, else art5."""
+    cells: tuple[str, ...] = ()
+    """Patterns, as file names have them, of which a cell's label must match one; none = all."""
 
     def __post_init__(self) -> None:
         for name in self.tables or ():
@@ -222,10 +225,13 @@ def plan(request: Request, data: Path | None = None) -> list[PlannedCell]:
         "jpleg5" if EDITIONS["jpleg5"].files(root, "test")[0].is_file() else "art5"
     )
     seeds = request.seeds[:1] if request.quick else request.seeds
-    cells = []
+    cells, labels = [], []
     for table, systems in wanted:
         for place in table.places(art) if systems else ():
             if request.quick and place.n > QUICK_MANY:
+                continue
+            labels.append(place.label())
+            if request.cells and not any(fnmatchcase(labels[-1], p) for p in request.cells):
                 continue
             shuffles = seeds if place.n <= MANY else seeds[:1]
             items = place.items(root, request.limit or (QUICK if request.quick else None))
@@ -235,8 +241,13 @@ def plan(request: Request, data: Path | None = None) -> list[PlannedCell]:
                 cells.append(
                     PlannedCell(table.name, place, system, why, () if why else tuple(tasks))
                 )
-    if not cells:
+    if not labels:
         raise SherdError("systems: none of them is in these tables; see sherd bench paper --help")
+    if not cells:
+        raise SherdError(
+            f"cells: none matches {' or '.join(map(repr, request.cells))}; there are "
+            f"{'; '.join(dict.fromkeys(labels))}"
+        )
     return cells
 
 

@@ -43,6 +43,13 @@ def bench_paper(
         str | None,
         typer.Option(help="jpleg5 or art5. [default: jpleg5 where its files are, else art5]"),
     ] = None,
+    cells: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Cells named like this, such as '*7x10, 2 px' or '*40x59*'. [default: all]",
+        ),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Where the data lies. [default: $SHERD_DATA]")
     ] = None,
@@ -84,7 +91,7 @@ def bench_paper(
 
     jobs = cores() if jobs is None else jobs
     paper_run.check(jobs, minutes, save)
-    request = paper_run.request_from(tables, systems, seeds, quick, limit, art)
+    request = paper_run.request_from(tables, systems, seeds, quick, limit, art, cells or ())
     held = Log(paper_run.LOG if log is None else log)
     work = paper_run.prepare(plan(request, data), held, fresh=fresh, keep=keep)
     if dry_run:
