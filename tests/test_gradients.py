@@ -74,18 +74,6 @@ def test_steps_are_held_against_steps_of_the_same_length() -> None:
     assert np.median(far) < np.median(near)
 
 
-def test_changes_along_the_seam_decide_where_steps_do_not() -> None:
-    """Two candidates five grey levels away at every pixel: one runs parallel, one to and fro."""
-    profile = np.repeat(np.random.default_rng(2).integers(90, 110, (12, 1, 1)), 3, axis=2)
-    fro = profile + 5 * (-1) ** np.arange(12)[:, None, None]
-    lines = (profile, profile + 5, fro, np.full_like(profile, 30))
-    x = np.stack([np.repeat(y, 8, axis=1) for y in lines]).astype(float)
-    steps = gradient_distances(x, 0)
-    assert steps[0, 1] == pytest.approx(steps[0, 2])
-    found = gradient_evidence(Puzzle(x.astype(np.uint8), (2, 2), gap=0))
-    assert found.h[0, 1] > found.h[0, 2] + 1.0
-
-
 def test_brightness_of_all_pieces_changes_nothing() -> None:
     puzzle = photograph(0)
     pieces = (puzzle.pieces // 2).astype(np.uint8)

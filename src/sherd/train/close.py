@@ -30,8 +30,13 @@ from ..puzzle import Puzzle, pairs
 from .calibrate import calibration_parser, position, some_photos, write_calibration
 from .command import run_command
 
-CELLS = (Cutting(((7, 10),), (0, 2)), Cutting(gaps=(0, 1, 2), pieces=28))
-"""What the figures are fitted on, up to `CLOSE` missing pixels; every gap of each counts alike."""
+CELLS = (
+    Cutting(((7, 10),), (0, 2, 4)),
+    Cutting(((7, 10),), (2, 4), "side"),
+    Cutting(gaps=(0, 1, 2), pieces=28),
+)
+"""What the figures are fitted on; every gap of each counts the same. Some reach beyond `CLOSE`: the
+figures were fitted before that limit was drawn."""
 FLOOR = 1e-4
 """Uniform doubt in every answer, as in `perception.evidence.from_logits`."""
 
@@ -121,7 +126,8 @@ def run(data: Path, weights: Path, photos: int) -> None:
     for cutting in CELLS:
         for gap in cutting.gaps:
             cells.append([sample(p, model) for p in puzzles(cutting, gap, pictures)])
-            names.append(f"{cutting.pieces or 64} px, {gap} px")
+            how = " off each side" if cutting.erode == "side" else ""
+            names.append(f"{cutting.pieces or 64} px, {gap} px{how}")
     theta = fit(cells)
     before = torch.tensor([[-math.log(c.pair), -c.pair_slope, -c.pair_side], [-30.0, 0.0, 0.0]])
     with torch.inference_mode():
