@@ -19,7 +19,7 @@ from sherd import SherdError
 from sherd.puzzle import EMPTY, Knowledge
 from sherd.search import evolution
 from sherd.search.evolution import Evolution
-from sherd.search.kernels.moves import full_score
+from sherd.search.kernels.moves import block_exchange, full_score
 from sherd.search.patches import Patches, PatchParams, cut_out
 from sherd.search.problem import Problem, make_problem
 from sherd.solvers import Callbacks
@@ -28,7 +28,6 @@ from sherd.solvers.evolve import search
 
 GRID = (9, 12)
 EVIDENCE = planted_evidence(GRID, strength=8.0)
-"""A patch does not spread to links as strong as these."""
 FEW = PatchParams(cells=12, patience=3, rounds=1)
 
 
@@ -101,14 +100,29 @@ def test_a_patch_is_put_right() -> None:
     assert score == full_score(problem.world, found)
 
 
-def test_pieces_return_from_another_patch() -> None:
+def test_pieces_return_from_another_patch(monkeypatch: pytest.MonkeyPatch) -> None:
     """No patch by itself can be put right: each holds pieces of the other."""
+    monkeypatch.setattr(Patches, "_carry", lambda *_: 0.0)
     problem = planted()
     board = mixed_up(problem, [(slice(0, 3), slice(0, 3)), (slice(6, 9), slice(9, 12))])
-    found, _ = Patches(problem).run(board.copy(), np.random.default_rng(0), never)
+    some = Patches(problem, PatchParams(cells=24))
+    found, _ = some.run(board.copy(), np.random.default_rng(0), never)
     assert np.array_equal(found, np.arange(problem.cells))
-    alone = Patches(problem, PatchParams(patches=1))
+    alone = Patches(problem, PatchParams(cells=24, patches=1))
     found, _ = alone.run(board.copy(), np.random.default_rng(0), never)
+    assert not np.array_equal(found, np.arange(problem.cells))
+
+
+def test_small_blocks_are_carried_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two blocks lie in each other's places, and no patch is large enough for them."""
+    problem = planted()
+    board = np.arange(problem.cells, dtype=np.int32)
+    block_exchange(board, board.copy(), 0, 80, 2, 3, GRID[1])
+    tiny = Patches(problem, PatchParams(cells=2, patches=1, patience=5, rounds=1))
+    found, _ = tiny.run(board.copy(), np.random.default_rng(0), never)
+    assert np.array_equal(found, np.arange(problem.cells))
+    monkeypatch.setattr(Patches, "_carry", lambda *_: 0.0)
+    found, _ = tiny.run(board.copy(), np.random.default_rng(0), never)
     assert not np.array_equal(found, np.arange(problem.cells))
 
 
@@ -152,7 +166,7 @@ def test_a_board_without_weak_cells_is_left_alone() -> None:
 
 def test_gains_of_next_to_nothing_are_left() -> None:
     problem = planted()
-    world = problem.world._replace(at=0.01 * problem.world.at)
+    world = problem.world._replace(at=0.001 * problem.world.at)
     board = mixed_up(problem, [(slice(2, 7), slice(3, 9))])
     faint = Problem(world, problem.start)
     found, _ = Patches(faint, FEW).run(board, np.random.default_rng(0), never)

@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import SherdError
 from ..puzzle import EMPTY
 from .evolution import Evolution, EvolutionParams, Progress
+from .kernels.blocks import carry_blocks
 from .kernels.moves import full_score
 from .kernels.world import World
 from .problem import LISTS, Problem, candidates, cell_table
@@ -35,8 +36,6 @@ class PatchParams:
     """Patches they are shared out among, at most: pieces may have been exchanged between two."""
     weak: float = 3.0
     """Mean evidence of a cell's links below which a patch may begin there."""
-    reach: float = 6.0
-    """Mean evidence up to which a patch spreads to a cell; the weakest are taken first."""
     worth: float = 1.0
     """Least gain: a plain patch can be rearranged for ever, for next to nothing."""
     patience: int = 30
@@ -80,9 +79,10 @@ class Patches:
         while not w.bound:
             support = _support(w, board)
             weak = int((support < q.weak).sum())
-            if not weak or since >= max(q.patience, q.rounds * weak // (q.cells // 2)):
+            if weak and since < max(q.patience, q.rounds * weak // (q.cells // 2)):
+                gain = self._mend(board, self._open(support, rng), rng)
+            elif not (gain := self._carry(board, rng)):
                 break
-            gain = self._mend(board, self._open(support, rng), rng)
             score, since = score + gain, 0 if gain else since + 1
             if progress(self.problem.to_board(board), score, number):
                 break
@@ -104,10 +104,20 @@ class Patches:
                 count += not opened[c]
                 opened[c] = True
                 for x in w.near[c].tolist():
-                    if x >= 0 and x not in seen and support[x] < q.reach:
+                    if x >= 0 and x not in seen and not w.fixed[x]:
                         seen.add(x)
                         heapq.heappush(edge, (support[x] + rng.gumbel(), x))
         return opened
+
+    def _carry(self, board: np.ndarray, rng: np.random.Generator) -> float:
+        """Carry small blocks of ``board`` to where they belong, in place; the gain."""
+        w = self.problem.world
+        carried, before = board.copy(), float(full_score(w, board))
+        gain = carry_blocks(w, carried, rng.integers(2**63, size=1, dtype=np.uint64)) - before
+        if gain < self.params.worth:
+            return 0.0
+        board[:] = carried
+        return float(gain)
 
     def _mend(self, board: np.ndarray, opened: np.ndarray, rng: np.random.Generator) -> float:
         """Search the ``opened`` cells of ``board``, in place; the gain."""
