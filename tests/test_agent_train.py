@@ -392,7 +392,7 @@ def test_perception_of_training_pictures():
     got = perceive_cut(net, calibration, cut_, nullcontext())
     puzzle = Puzzle(cut_.pieces[0].numpy(), (3, 4), gap=2)
     model = Model(net, calibration, {}, "0" * 64)
-    want = perceive(puzzle, model, candidates=11, mirror=False, threads=1)
+    want = perceive(puzzle, model, candidates=11, looks=1, threads=1)
     own = np.eye(12, dtype=bool)
     np.testing.assert_allclose(got.at[0, 1, :12, :12][~own], want.h[~own], atol=0.05)
     np.testing.assert_allclose(got.at[0, 2, :12, :12][~own], want.v[~own], atol=0.05)

@@ -159,8 +159,8 @@ def test_evidence_is_whole_and_repeatable():
 
 def test_cascade_with_all_candidates_is_the_full_head():
     p, m = puzzle(9), model()
-    few = perceive(p, m, candidates=2, mirror=False, threads=1)
-    full = perceive(p, m, candidates=8, mirror=False, threads=1)
+    few = perceive(p, m, candidates=2, looks=1, threads=1)
+    full = perceive(p, m, candidates=8, looks=1, threads=1)
     x = encode(p, m)
     net = m.net
     scores = []
@@ -206,7 +206,7 @@ def test_a_mirrored_puzzle_is_the_same_puzzle(monkeypatch):
     np.testing.assert_allclose(a.h, b.h.T, atol=1e-4)
     np.testing.assert_allclose(a.v, b.v, atol=1e-4)
     np.testing.assert_allclose(a.border, b.border[[0, 3, 2, 1]], atol=1e-4)
-    once = perceive(p, m, mirror=False, threads=1)
+    once = perceive(p, m, looks=1, threads=1)
     assert np.abs(once.h - a.h).max() > 1e-3
 
 

@@ -23,6 +23,7 @@ from .gradients import gradient_evidence
 from .mppn.config import MAX_PIECE, MIN_PIECE
 from .mppn.network import PUZZLET_SEAMS, Base, Features
 from .mppn.weights import Model
+from .reflections import LOOKS
 from .threads import torch_threads
 
 ENCODE_PIXELS = 16 * 64 * 64
@@ -149,7 +150,7 @@ class PairScores:
 
 @dataclass(frozen=True)
 class View:
-    """What the network says of the fragments as they are, or of their mirror images."""
+    """What the network says of the fragments as they are, or of a mirror image."""
 
     x: Features
     pairs: list[PairScores]
@@ -168,25 +169,25 @@ def _look(puzzle: Puzzle, model: Model, seams: np.ndarray, candidates: int) -> V
 
 
 def look(
-    puzzle: Puzzle, model: Model, candidates: int, mirror: bool = True
+    puzzle: Puzzle, model: Model, candidates: int, looks: int = 2
 ) -> tuple[np.ndarray, np.ndarray, View]:
     """Pair logits ``(2, n, n)``, border logits ``(4, n)``, and the view as it is.
 
-    With ``mirror`` the logits are the mean over the fragments and their mirror images, in which
-    left is right: the network errs a little differently there.
+    The logits are means over the first ``looks`` of `LOOKS`: the fragments as they are, then in
+    mirrors.
     """
     puzzle = filled(puzzle)
     seams = seam_logits(puzzle)
-    view = _look(puzzle, model, seams, candidates)
-    right, below = (p.logits.numpy() for p in view.pairs)
-    border = view.border
-    if mirror:
-        turned = replace(puzzle, pieces=np.ascontiguousarray(puzzle.pieces[:, :, ::-1]))
-        other = _look(turned, model, np.stack([seams[0].T, seams[1]]), candidates)
-        right = 0.5 * (right + other.pairs[0].logits.numpy().T)
-        below = 0.5 * (below + other.pairs[1].logits.numpy())
-        border = 0.5 * (border + other.border[[0, 3, 2, 1]])
-    return np.stack([right, below]), border, view
+    pairs, border = np.zeros_like(seams), np.zeros((4, puzzle.n), dtype=np.float32)
+    first = None
+    for mirror in LOOKS[:looks]:
+        seen = replace(puzzle, pieces=mirror.fragments(puzzle.pieces))
+        view = _look(seen, model, mirror.pairs(seams), candidates)
+        pairs += mirror.pairs(np.stack([p.logits.numpy() for p in view.pairs])) / looks
+        border += mirror.border(view.border) / looks
+        first = first or view
+    assert first is not None
+    return pairs, border, first
 
 
 def _ratio(logit: np.ndarray, prior: float) -> np.ndarray:
@@ -260,11 +261,11 @@ def perceive(
     model: Model,
     *,
     candidates: int = CANDIDATES,
-    mirror: bool = True,
+    looks: int = 2,
     threads: int = 2,
 ) -> Evidence:
     """What the network by itself says about ``puzzle``; the arguments are those of `observe`."""
-    seen = observe(puzzle, model, candidates=candidates, mirror=mirror, threads=threads)
+    seen = observe(puzzle, model, candidates=candidates, looks=looks, threads=threads)
     return seen.on(puzzle.grid)
 
 
@@ -273,7 +274,7 @@ def observe(
     model: Model,
     *,
     candidates: int = CANDIDATES,
-    mirror: bool = True,
+    looks: int = 2,
     gradients: bool = False,
     threads: int = 2,
 ) -> Observation:
@@ -287,8 +288,8 @@ def observe(
         From `load_model`.
     candidates
         How many pieces per row and per column the pair heads compare at most; n − 1 = all.
-    mirror
-        Whether mirror images of the fragments are looked at as well.
+    looks
+        How many of `LOOKS` are taken: 1 as they are, 2 with a mirror image, 4 with all of them.
     gradients
         Whether gradients across the seams have a say in the pair evidence, where the gap is known
         to be small enough.
@@ -297,6 +298,8 @@ def observe(
     """
     if candidates < 1 or threads < 1:
         raise SherdError(f"candidates: {candidates}, threads: {threads}; both must be at least 1")
+    if not 1 <= looks <= len(LOOKS):
+        raise SherdError(f"looks: {looks}; expected 1 to {len(LOOKS)}")
     source = f"mppn-{model.sha256[:8]}"
     c = model.calibration
     if puzzle.n == 1:
@@ -304,7 +307,7 @@ def observe(
         pairs = Evidence(nothing, nothing, source=source)
         return Observation(pairs, np.zeros((4, 1), dtype=np.float32), 0.0)
     with torch_threads(threads), torch.inference_mode():
-        logits, border, view = look(puzzle, model, candidates, mirror)
+        logits, border, view = look(puzzle, model, candidates, looks)
     side = math.sqrt(puzzle.pieces[0, ..., 0].size)
     both = c.close_up(puzzle.gap, side) if gradients and puzzle.mask is None else None
     if both is None:
