@@ -33,7 +33,9 @@ def state() -> np.ndarray:
     return np.array([1], dtype=np.uint64)
 
 
-@pytest.mark.parametrize(("height", "width", "to"), [(2, 2, 46), (3, 2, 89), (2, 5, 80), (4, 3, 76)])
+@pytest.mark.parametrize(
+    ("height", "width", "to"), [(2, 2, 46), (3, 2, 89), (2, 5, 80), (4, 3, 76)]
+)
 def test_blocks_go_back(height: int, width: int, to: int) -> None:
     problem, board = planted(), exchanged(height, width, to)
     alone = board.copy()

@@ -17,7 +17,7 @@ from sherd.errors import SherdError
 from sherd.perception import gradients, neural
 from sherd.perception.evidence import from_logits
 from sherd.perception.gradients import RIDGE, gradient_distances, gradient_evidence
-from sherd.perception.mppn.config import CLOSE, Calibration
+from sherd.perception.mppn.config import CLOSE, SMALL, Calibration
 from sherd.perception.mppn.weights import DEFAULT, Model, shipped_model
 from sherd.puzzle import Puzzle, pairs
 from sherd.solvers.erl_mpp import ErlMpp
@@ -98,12 +98,37 @@ def test_an_unknown_gap_is_an_error() -> None:
 
 def test_gradients_join_where_the_gap_is_known_and_small() -> None:
     c = Calibration(pair=1.1, close=0.9, gradient=0.5)
-    assert c.close_up(CLOSE, 64) == pytest.approx((0.9, 0.5))
+    assert c.close_up(CLOSE, 64) == pytest.approx((0.9, 0.5, False))
     assert c.close_up(CLOSE + 1, 64) is None
     assert c.close_up(None, 64) is None
     assert Calibration().close_up(0, 64) is None
     tilted = replace(c, gradient_slope=-1.0, close_side=1.0)
-    assert tilted.close_up(0, 32) == pytest.approx((0.45, 2.5))
+    assert tilted.close_up(0, 32) == pytest.approx((0.45, 2.5, False))
+
+
+def test_small_pieces_have_figures_of_their_own() -> None:
+    c = Calibration(close=0.9, gradient=0.5, fine=0.7, fine_gradient=0.3, fine_slope=1.0)
+    assert c.close_up(0, SMALL) == pytest.approx((0.9, 0.5, False))
+    assert c.close_up(0, SMALL - 1) == pytest.approx((0.14, 0.3, True))
+    assert c.close_up(CLOSE + 1, SMALL - 1) is None
+    others = replace(c, fine_gradient=0.0)
+    assert others.close_up(0, SMALL - 1) == c.close_up(0, SMALL)
+
+
+def test_changes_along_the_seam_have_their_share() -> None:
+    """Two textures that end alike: only what changes along the seam tells them apart."""
+    puzzle = photograph(1)
+    assert puzzle.truth is not None
+    x = puzzle.pieces.astype(float)
+    x -= x.mean(axis=(0, 1, 2))
+    steps = gradient_distances(x, 1)
+    changes = gradient_distances(x[:, 3:] - x[:, :-3], 1)
+    logits = -5.0 * (0.4 * np.log(steps + 0.02) + 0.6 * np.log(changes + 0.02))
+    want = from_logits(logits, logits).h
+    np.testing.assert_allclose(gradient_evidence(puzzle, along=True).h, want, atol=1e-4)
+    thin = replace(puzzle, pieces=np.ascontiguousarray(puzzle.pieces[:, :1]))
+    got, plain = (gradient_evidence(thin, along=a).h for a in (True, False))
+    np.testing.assert_array_equal(got, plain)  # nothing changes along one pixel
 
 
 @pytest.mark.parametrize(("field", "value"), [("close", 0.0), ("gradient", -0.1)])
@@ -115,19 +140,21 @@ def test_wrong_figures_are_refused(field: str, value: float) -> None:
 @pytest.fixture
 def model() -> Model:
     found = shipped_model()
-    return replace(found, calibration=replace(found.calibration, close=0.8, gradient=0.4))
+    figures = {"close": 0.8, "gradient": 0.4, "fine": 0.7, "fine_gradient": 0.3}
+    return replace(found, calibration=replace(found.calibration, **figures))
 
 
-def test_the_network_and_gradients_together(model: Model) -> None:
-    puzzle = photograph(2, (2, 3))
+@pytest.mark.parametrize("piece", [28, 56])
+def test_the_network_and_gradients_together(model: Model, piece: int) -> None:
+    puzzle = photograph(2, (2, 3), piece)
     with torch.inference_mode():
         logits, _, _ = neural.look(puzzle, model, neural.CANDIDATES)
-    both = model.calibration.close_up(2, 28)
+    both = model.calibration.close_up(2, piece)
     assert both is not None
-    steps = gradient_evidence(puzzle)
-    want = from_logits(
-        logits[0] / both[0] + both[1] * steps.h, logits[1] / both[0] + both[1] * steps.v
-    )
+    assert both.along == (piece < SMALL)
+    steps = gradient_evidence(puzzle, along=both.along)
+    logits = logits / both.temperature + both.weight * np.stack([steps.h, steps.v])
+    want = from_logits(logits[0], logits[1])
     got = neural.observe(puzzle, model, gradients=True, threads=1).pairs
     np.testing.assert_allclose(got.h, want.h, atol=1e-4)
     np.testing.assert_allclose(got.v, want.v, atol=1e-4)
@@ -148,9 +175,9 @@ def test_the_papers_agent_sees_by_the_network_alone(
 ) -> None:
     asked = []
 
-    def spy(puzzle: Puzzle) -> object:
+    def spy(puzzle: Puzzle, *, along: bool) -> object:
         asked.append(puzzle)
-        return gradients.gradient_evidence(puzzle)
+        return gradients.gradient_evidence(puzzle, along=along)
 
     monkeypatch.setattr(neural, "gradient_evidence", spy)
     puzzle = photograph(2, (2, 3))
@@ -181,19 +208,23 @@ def test_the_fit_trusts_who_is_right() -> None:
     assert by_network[0, 0] > by_network[1, 0]
 
 
+CLOSE_FIGURES = {f"{a}{b}" for a in ("close", "gradient") for b in ("", "_slope", "_side")}
+FINE_FIGURES = {f"fine{a}{b}" for a in ("", "_gradient") for b in ("", "_slope")}
+
+
+@pytest.mark.parametrize(("small", "names"), [(False, CLOSE_FIGURES), (True, FINE_FIGURES)])
 def test_the_command_rewrites_its_own_figures_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool, names: set[str]
 ) -> None:
     for suffix in (".json", ".safetensors"):
         shutil.copy(DEFAULT.with_suffix(suffix), tmp_path)
     before = json.loads((tmp_path / "mppn.json").read_text())
     monkeypatch.setattr(close, "some_photos", lambda *_: [])
     monkeypatch.setattr(close, "puzzles", lambda cutting, gap, _: [photograph(gap, (2, 3))])
-    close.run(tmp_path, tmp_path, photos=1)
+    close.run(tmp_path, tmp_path, photos=1, small=small)
     after = json.loads((tmp_path / "mppn.json").read_text())
-    changed = {k for k, v in after["calibration"].items() if before["calibration"][k] != v}
-    names = ("close", "close_slope", "close_side", "gradient", "gradient_slope", "gradient_side")
-    assert changed <= set(names)
+    changed = {k for k, v in after["calibration"].items() if before["calibration"].get(k) != v}
+    assert changed <= names
     assert changed
     assert {k: v for k, v in after.items() if k != "calibration"} == {
         k: v for k, v in before.items() if k != "calibration"

@@ -5,8 +5,11 @@ import pytest
 
 from sherd.data.cutting import Geometry, cut
 from sherd.perception.classical import seam_logits
+from sherd.perception.mppn.config import SMALL
+from sherd.perception.neural import observe
 from sherd.perception.reflections import LOOKS, Reflection
 from sherd.puzzle import Puzzle, pairs
+from sherd.solvers.sherd import Sherd
 
 RNG = np.random.default_rng(3)
 EVERY = [Reflection(u, lv, d) for u in (False, True) for lv in (False, True) for d in (False, True)]
@@ -59,3 +62,17 @@ def test_fragments_are_turned_as_the_links_are():
     mirror = Reflection(diagonal=True)
     seen = Puzzle(mirror.fragments(p.pieces), gap=p.gap)
     np.testing.assert_allclose(mirror.pairs(seam_logits(p)), seam_logits(seen), rtol=1e-4)
+
+
+def test_small_pieces_are_looked_at_in_every_mirror(monkeypatch):
+    looked = []
+
+    def spy(puzzle, model, **how):
+        looked.append(how["looks"])
+        return observe(puzzle, model, **how)
+
+    monkeypatch.setattr("sherd.perception.neural.observe", spy)
+    for side, want in ((SMALL - 8, len(LOOKS)), (SMALL, 2)):
+        pieces = RNG.integers(0, 256, (2, int(side), int(side), 3), dtype=np.uint8)
+        Sherd().look(Puzzle(pieces, (1, 2), gap=1))
+        assert looked.pop() == want

@@ -5,6 +5,10 @@ S, three channels together. Across a true seam steps are drawn from the same dis
 their Mahalanobis distance ``(g − μ)ᵀ S⁻¹ (g − μ)`` is small. Where pixels are missing the step
 across is that much longer, and so are the steps inside that it is held against.
 
+On plain sides steps may be of the right length by chance. There the same may be asked of how pixels
+change *along* the seam: what goes up on one side goes up on the other. By itself that says little,
+but it is something else than what the steps across have said.
+
 It knows nothing of pictures, and errs elsewhere than the network does: where little or nothing is
 missing, each has something to say that the other has not seen.
 """
@@ -23,17 +27,31 @@ SOFTEN = 0.02
 """Added to a mean distance: identical sides are no infinite evidence."""
 SHARPNESS = 5.0
 """Logits per e-fold of distance; what fits held-out photographs by itself (4.5 to 7)."""
+ALONG = 3
+"""Pixels along the seam over which changes are compared."""
+ACROSS = 0.4
+"""Share of the steps across in the logits, if changes along the seam have the rest."""
 
 
-def gradient_evidence(puzzle: Puzzle) -> Evidence:
-    """Evidence of ``puzzle``, whose gap must be known, from gradients alone."""
+def gradient_evidence(puzzle: Puzzle, *, along: bool = False) -> Evidence:
+    """Evidence of ``puzzle``, whose gap must be known, from gradients alone; with ``along`` those
+    along the seam have a say, too."""
     if puzzle.gap is None:
         raise SherdError("gradients: the gap of the puzzle is not known; give one")
     x = puzzle.pieces.astype(np.float64)
     x -= x.mean(axis=(0, 1, 2))  # small numbers: sums of squares are subtracted below
-    distances = (gradient_distances(y, puzzle.gap) for y in (x, x.transpose(0, 2, 1, 3)))
-    right, below = (-SHARPNESS * np.log(d + SOFTEN) for d in distances)
+    right, below = (_logits(y, puzzle.gap, along) for y in (x, x.transpose(0, 2, 1, 3)))
     return from_logits(right, below, source="gradients")
+
+
+def _logits(x: np.ndarray, gap: int, along: bool) -> np.ndarray:
+    """``(n, n)`` that j is right of i."""
+    steps = np.log(gradient_distances(x, gap) + SOFTEN)
+    over = min(ALONG, x.shape[1] - 1)
+    if not along or not over:
+        return np.asarray(-SHARPNESS * steps)
+    changes = np.log(gradient_distances(x[:, over:] - x[:, :-over], gap) + SOFTEN)
+    return np.asarray(-SHARPNESS * (ACROSS * steps + (1.0 - ACROSS) * changes))
 
 
 def gradient_distances(x: np.ndarray, gap: int) -> np.ndarray:

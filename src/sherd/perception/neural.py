@@ -20,7 +20,7 @@ from ..puzzle import EMPTY, Puzzle
 from .classical import seam_logits
 from .evidence import Evidence, from_logits
 from .gradients import gradient_evidence
-from .mppn.config import MAX_PIECE, MIN_PIECE
+from .mppn.config import MAX_PIECE, MIN_PIECE, SMALL
 from .mppn.network import PUZZLET_SEAMS, Base, Features
 from .mppn.weights import Model
 from .reflections import LOOKS
@@ -190,6 +190,16 @@ def look(
     return pairs, border, first
 
 
+def piece_side(puzzle: Puzzle) -> float:
+    """Side of a piece in pixels, of a square as large as it."""
+    return math.sqrt(math.prod(puzzle.piece_size))
+
+
+def looks_worth(puzzle: Puzzle) -> int:
+    """How many of `LOOKS` are worth their time: all at `SMALL` pieces, two at others."""
+    return len(LOOKS) if piece_side(puzzle) < SMALL else 2
+
+
 def _ratio(logit: np.ndarray, prior: float) -> np.ndarray:
     """Log-likelihood ratio of an answer against ``prior``, bounded by `FLOOR`."""
     p = 1.0 / (1.0 + np.exp(-logit.astype(np.float64)))
@@ -308,14 +318,13 @@ def observe(
         return Observation(pairs, np.zeros((4, 1), dtype=np.float32), 0.0)
     with torch_threads(threads), torch.inference_mode():
         logits, border, view = look(puzzle, model, candidates, looks)
-    side = math.sqrt(puzzle.pieces[0, ..., 0].size)
+    side = piece_side(puzzle)
     both = c.close_up(puzzle.gap, side) if gradients and puzzle.mask is None else None
     if both is None:
         logits /= c.pair_temperature(puzzle.gap, side)
     else:
-        temperature, weight = both
-        steps = gradient_evidence(puzzle)
-        logits = logits / temperature + weight * np.stack([steps.h, steps.v])
+        steps = gradient_evidence(puzzle, along=both.along)
+        logits = logits / both.temperature + both.weight * np.stack([steps.h, steps.v])
     pairs = replace(
         from_logits(logits[0], logits[1], source=source),
         puzzlet=Puzzlets(model, view.x, view.pairs, threads),

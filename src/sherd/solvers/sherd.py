@@ -29,7 +29,7 @@ class Sherd(Evolve):
         """Look at the fragments once; what was seen is evidence on any grid."""
         from ..perception.full import shipped_judges, weigh
         from ..perception.mppn.weights import shipped_model
-        from ..perception.neural import observe
+        from ..perception.neural import looks_worth, observe
         from ..search.evolution import default_threads
 
         model, threads = self.model or shipped_model(), default_threads()
@@ -38,6 +38,7 @@ class Sherd(Evolve):
             puzzle,
             model,
             candidates=self.candidates,
+            looks=looks_worth(puzzle),
             gradients=self.gradients,
             threads=threads,
         )

@@ -1,11 +1,13 @@
 """Fit how the pair heads and gradients share what they say where little is missing.
 
-    python -m sherd.train.close --data DIR
+    python -m sherd.train.close --data DIR [--small]
 
 rewrites six figures of the shipped network's ``calibration`` (or of ``--weights``): the temperature
 of the pair heads and the weight of `perception.gradients`, both as functions of the gap and of the
-side of a piece. They minimise the cross-entropy of the true neighbour on validation photographs,
-after both sides of a seam were asked: by the evidence as it is searched.
+side of a piece. With ``--small`` it rewrites the four that stand in their place for small pieces,
+which are looked at in more mirrors and along their seams. All minimise the cross-entropy of the
+true neighbour on validation photographs, after both sides of a seam were asked: by the evidence as
+it is searched.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ from torch import Tensor
 from ..data.images import Picture
 from ..data.sets import Cutting
 from ..perception.gradients import gradient_evidence
+from ..perception.mppn.config import PIVOT_SIDE
 from ..perception.mppn.weights import Model, load_model
-from ..perception.neural import CANDIDATES, look
+from ..perception.neural import CANDIDATES, look, piece_side
+from ..perception.reflections import LOOKS
 from ..puzzle import Puzzle, pairs
 from .calibrate import calibration_parser, position, some_photos, write_calibration
 from .command import run_command
@@ -37,6 +41,8 @@ CELLS = (
 )
 """What the figures are fitted on; every gap of each counts the same. Some reach beyond `CLOSE`: the
 figures were fitted before that limit was drawn."""
+SMALL_CELLS = (Cutting(gaps=(0, 1, 2), pieces=28),)
+"""What those of small pieces are fitted on."""
 FLOOR = 1e-4
 """Uniform doubt in every answer, as in `perception.evidence.from_logits`."""
 
@@ -75,14 +81,14 @@ def both_ways(logits: Tensor) -> Tensor:
     return (0.5 * (ways[0] + ways[1])).masked_fill(itself, -1e4)
 
 
-def sample(puzzle: Puzzle, model: Model) -> Sample:
-    """What network and gradients say of ``puzzle``."""
+def sample(puzzle: Puzzle, model: Model, small: bool = False) -> Sample:
+    """What network and gradients say of ``puzzle``; the side of ``small`` pieces does not count."""
     assert puzzle.truth is not None
     assert puzzle.gap is not None
     with torch.inference_mode():
-        logits, _, _ = look(puzzle, model, CANDIDATES)
-    steps = gradient_evidence(puzzle)
-    side = math.sqrt(puzzle.pieces[0, ..., 0].size)
+        logits, _, _ = look(puzzle, model, CANDIDATES, len(LOOKS) if small else 2)
+    steps = gradient_evidence(puzzle, along=small)
+    side = PIVOT_SIDE if small else piece_side(puzzle)
     right, below = (torch.from_numpy(p) for p in pairs(puzzle.truth))
     return Sample(
         position(puzzle.gap, side),
@@ -117,15 +123,15 @@ def puzzles(cutting: Cutting, gap: int, pictures: list[Picture]) -> list[Puzzle]
     return [item.puzzle(0).shuffled(item.rng(0, 1)) for item in items]
 
 
-def run(data: Path, weights: Path, photos: int) -> None:
+def run(data: Path, weights: Path, photos: int, small: bool = False) -> None:
     """Fit, print, and rewrite the calibration; ``photos`` photographs per cell (0 = all)."""
     model = load_model(weights)
     c = model.calibration
     pictures = some_photos(data, photos)
     cells, names = [], []
-    for cutting in CELLS:
+    for cutting in SMALL_CELLS if small else CELLS:
         for gap in cutting.gaps:
-            cells.append([sample(p, model) for p in puzzles(cutting, gap, pictures)])
+            cells.append([sample(p, model, small) for p in puzzles(cutting, gap, pictures)])
             how = " off each side" if cutting.erode == "side" else ""
             names.append(f"{cutting.pieces or 64} px, {gap} px{how}")
     theta = fit(cells)
@@ -135,22 +141,21 @@ def run(data: Path, weights: Path, photos: int) -> None:
             old, new = (torch.stack([s.loss(t) for s in cell]).mean() for t in (before, theta))
             print(f"{name}: {old:.4f} nats by the pair heads, {new:.4f} with gradients")
     (net, net_gap, net_side), (weight, weight_gap, weight_side) = theta.tolist()
-    calibration = replace(
-        c,
-        close=math.exp(-net),
-        close_slope=-net_gap,
-        close_side=-net_side,
-        gradient=math.exp(weight),
-        gradient_slope=weight_gap,
-        gradient_side=weight_side,
-    )
+    found = {"": math.exp(-net), "_slope": -net_gap, "_side": -net_side}
+    figures = {f"{'fine' if small else 'close'}{k}": v for k, v in found.items()}
+    found = {"": math.exp(weight), "_slope": weight_gap, "_side": weight_side}
+    figures |= {f"{'fine_' if small else ''}gradient{k}": v for k, v in found.items()}
+    known = c.asdict()
+    calibration = replace(c, **{k: v for k, v in figures.items() if k in known})
     print({k: round(v, 4) for k, v in calibration.asdict().items()})
     write_calibration(weights / "mppn.json", calibration)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line."""
-    return run_command(calibration_parser("close", __doc__), run, argv)
+    parser = calibration_parser("close", __doc__)
+    parser.add_argument("--small", action="store_true", help="fit the figures of small pieces")
+    return run_command(parser, run, argv)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from ...errors import SherdError
 
@@ -16,6 +16,9 @@ PIVOT_GAP, PIVOT_SIDE = 4.0, 64.0
 CLOSE = 2
 """Missing pixels up to which gradients are compared beside the pair heads; further away they make
 evidence sharper too, but boards no better (docs/lab-notes.md, entry 10)."""
+SMALL = 48.0
+"""Side in pixels below which a piece is small: its seams say little, and looking is cheap. Small
+pieces are looked at in more mirrors, and changes along their seams are compared as well."""
 
 
 class FromDict:
@@ -118,6 +121,12 @@ class Calibration(FromDict):
     """Weight of the gradients, up to `CLOSE` missing pixels; 0 = left out."""
     gradient_slope: float = 0.0
     gradient_side: float = 0.0
+    fine: float = 1.0
+    """Instead of ``close``, for `SMALL` pieces."""
+    fine_slope: float = 0.0
+    fine_gradient: float = 0.0
+    """Instead of ``gradient``, for `SMALL` pieces, with changes along the seam; 0 = as others."""
+    fine_gradient_slope: float = 0.0
     border: float = 1.0
     """Temperature of the border head."""
     border_weight: float = 1.0
@@ -134,12 +143,13 @@ class Calibration(FromDict):
             value = getattr(self, f.name)
             if not isinstance(value, int | float) or not math.isfinite(value):
                 raise SherdError(f"calibration.{f.name}: {value!r}; expected a number")
-        for name in ("pair", "close", "border", "puzzlet"):
+        for name in ("pair", "close", "fine", "border", "puzzlet"):
             if getattr(self, name) <= 0:
                 raise SherdError(
                     f"calibration.{name}: {getattr(self, name)!r}; expected a positive number"
                 )
-        for name in ("gradient", "border_weight", "puzzlet_weight", "board_weight"):
+        weights = ("gradient", "fine_gradient", "border_weight", "puzzlet_weight", "board_weight")
+        for name in weights:
             if getattr(self, name) < 0:
                 raise SherdError(
                     f"calibration.{name}: {getattr(self, name)!r}; expected at least 0"
@@ -149,14 +159,34 @@ class Calibration(FromDict):
         """Temperature of the pair heads for ``gap`` missing pixels (None = unknown)."""
         return self.pair * _tilt(self.pair_slope, self.pair_side, gap, side)
 
-    def close_up(self, gap: float | None, side: float) -> tuple[float, float] | None:
-        """Temperature of the pair heads and weight of the gradients; None: no gradients here."""
-        if gap is None or gap > CLOSE or not self.gradient:
+    def close_up(self, gap: float | None, side: float) -> CloseUp | None:
+        """How pair heads and gradients share what they say; None: no gradients here."""
+        if gap is None or gap > CLOSE:
             return None
-        return (
+        if self.fine_gradient and side < SMALL:
+            return CloseUp(
+                self.fine * _tilt(self.fine_slope, 0.0, gap, side),
+                self.fine_gradient * _tilt(self.fine_gradient_slope, 0.0, gap, side),
+                along=True,
+            )
+        if not self.gradient:
+            return None
+        return CloseUp(
             self.close * _tilt(self.close_slope, self.close_side, gap, side),
             self.gradient * _tilt(self.gradient_slope, self.gradient_side, gap, side),
+            along=False,
         )
+
+
+class CloseUp(NamedTuple):
+    """What a calibration says where little is missing."""
+
+    temperature: float
+    """Of the pair heads."""
+    weight: float
+    """Of the gradients."""
+    along: bool
+    """Whether changes along the seam are compared as well."""
 
 
 def _tilt(slope: float, per_side: float, gap: float | None, side: float) -> float:
