@@ -14,7 +14,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Reflection:
-    """A mirror. Whatever it does it undoes when it is done again."""
+    """A mirror. Whatever it does it undoes when it is done again.
+
+    In a diagonal one, ``upright`` and ``level`` go together: one alone would make a quarter turn.
+    """
 
     upright: bool = False
     """Left is right."""
