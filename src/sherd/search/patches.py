@@ -4,7 +4,8 @@ On a board of a thousand pieces most lie right after a while, and what is still 
 of a hundred, plain ones mostly. Births of whole boards are too dear for them, and to regrow a patch
 once is too little: a patch wants a search of its own. So a few weak patches are opened, everything
 else stays, and the pieces in them are a small puzzle, with the pieces around them pinned. Boards of
-it are bred as any others are; a small population of small boards costs a tenth of a second.
+it are bred as any others are; a small population of small boards costs a tenth of a second. When
+that brings nothing, small blocks that lie in each other's places are sought (`kernels.blocks`).
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def run(data: Path, weights: Path, photos: int, small: bool = False) -> None:
     figures = {f"{'fine' if small else 'close'}{k}": v for k, v in found.items()}
     found = {"": math.exp(weight), "_slope": weight_gap, "_side": weight_side}
     figures |= {f"{'fine_' if small else ''}gradient{k}": v for k, v in found.items()}
-    known = c.asdict()
+    known = c.asdict()  # small pieces have no figure for their side
     calibration = replace(c, **{k: v for k, v in figures.items() if k in known})
     print({k: round(v, 4) for k, v in calibration.asdict().items()})
     write_calibration(weights / "mppn.json", calibration)
