@@ -28,7 +28,7 @@ from sherd.solvers.evolve import search
 
 GRID = (9, 12)
 EVIDENCE = planted_evidence(GRID, strength=8.0)
-FEW = PatchParams(cells=12, patience=3, rounds=1)
+FEW = PatchParams(cells=12, least=12, patience=2, moves=500)
 
 
 def mixed_up(problem: Problem, patches: list[tuple[slice, slice]], seed: int = 0) -> np.ndarray:
@@ -105,10 +105,10 @@ def test_pieces_return_from_another_patch(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Patches, "_carry", lambda *_: 0.0)
     problem = planted()
     board = mixed_up(problem, [(slice(0, 3), slice(0, 3)), (slice(6, 9), slice(9, 12))])
-    some = Patches(problem, PatchParams(cells=24))
+    some = Patches(problem, PatchParams(cells=24, least=24))
     found, _ = some.run(board.copy(), np.random.default_rng(0), never)
     assert np.array_equal(found, np.arange(problem.cells))
-    alone = Patches(problem, PatchParams(cells=24, patches=1))
+    alone = Patches(problem, PatchParams(cells=24, least=24, patches=1))
     found, _ = alone.run(board.copy(), np.random.default_rng(0), never)
     assert not np.array_equal(found, np.arange(problem.cells))
 
@@ -118,7 +118,7 @@ def test_small_blocks_are_carried_at_last(monkeypatch: pytest.MonkeyPatch) -> No
     problem = planted()
     board = np.arange(problem.cells, dtype=np.int32)
     block_exchange(board, board.copy(), 0, 80, 2, 3, GRID[1])
-    tiny = Patches(problem, PatchParams(cells=2, patches=1, patience=5, rounds=1))
+    tiny = Patches(problem, PatchParams(cells=2, least=2, patches=1, patience=3))
     found, _ = tiny.run(board.copy(), np.random.default_rng(0), never)
     assert np.array_equal(found, np.arange(problem.cells))
     monkeypatch.setattr(Patches, "_carry", lambda *_: 0.0)
@@ -210,7 +210,18 @@ def test_large_boards_of_a_solver_are_mended(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"cells": 1}, {"patches": 0}, {"patience": 0}, {"rounds": 0}, {"worth": -1.0}]
+    "wrong",
+    [
+        {"cells": 1},
+        {"least": 1},
+        {"patches": 0},
+        {"patience": 0},
+        {"moves": 0},
+        {"worth": -1.0},
+        {"share": -1.0},
+        {"cold": 0.0},
+        {"cold": 2.0, "hot": 1.0},
+    ],
 )
 def test_parameters_that_make_no_sense(wrong: dict[str, float]) -> None:
     with pytest.raises(SherdError, match="patches"):

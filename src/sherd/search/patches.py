@@ -1,56 +1,69 @@
 """Weak patches of a large board, searched again by themselves.
 
-On a board of a thousand pieces most lie right after a while, and what is still wrong are patches
-of a hundred, plain ones mostly. Births of whole boards are too dear for them, and to regrow a patch
-once is too little: a patch wants a search of its own. So a few weak patches are opened, everything
-else stays, and the pieces in them are a small puzzle, with the pieces around them pinned. Boards of
-it are bred as any others are; a small population of small boards costs a tenth of a second. When
-that brings nothing, small blocks that lie in each other's places are sought (`kernels.blocks`).
+On a board of hundreds of pieces most lie right after a while, and what is still wrong are patches,
+plain ones mostly. Births of whole boards are too dear for them, and to regrow a patch once is too
+little: a patch wants a search of its own. So a few weak patches are opened, everything else stays,
+and the pieces in them are a small puzzle, with the pieces around them pinned. It is annealed
+(`kernels.anneal`). When that brings nothing, small blocks that lie in each other's places are
+sought (`kernels.blocks`).
 """
 
 from __future__ import annotations
 
 import heapq
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import SherdError
 from ..puzzle import EMPTY
-from .evolution import Evolution, EvolutionParams, Progress
+from .evolution import Progress, default_threads
+from .kernels.anneal import anneal
 from .kernels.blocks import carry_blocks
 from .kernels.moves import full_score
 from .kernels.world import World
 from .problem import LISTS, Problem, candidates, cell_table
-
-BRIEF = EvolutionParams(islands=2, population=8, patience=250)
-"""How patches are searched."""
 
 
 @dataclass(frozen=True)
 class PatchParams:
     """Parameters of `Patches`. Evidence is in nats."""
 
-    cells: int = 200
+    cells: int = 1000
     """Cells opened at a time, at most."""
+    share: float = 6.0
+    """Cells opened for every weak cell of the board, at most …"""
+    least: int = 48
+    """… unless that were fewer than this."""
     patches: int = 3
     """Patches they are shared out among, at most: pieces may have been exchanged between two."""
     weak: float = 3.0
     """Mean evidence of a cell's links below which a patch may begin there."""
     worth: float = 1.0
     """Least gain: a plain patch can be rearranged for ever, for next to nothing."""
-    patience: int = 30
-    """Searches in a row that bring nothing before it ends, if few cells are weak."""
-    rounds: int = 8
-    """How often all weak cells are gone through, about, before it ends, if many are."""
+    patience: int = 10
+    """Pairs of searches in a row that bring nothing before it ends."""
+    moves: int = 30_000
+    """Moves of the annealing for every open cell."""
+    hot: float = 6.0
+    """Temperature it begins with: that of good links, or what is wrong stays as it is …"""
+    cold: float = 1.0
+    """… and ends with."""
 
     def __post_init__(self) -> None:
-        if min(self.cells, 2 * self.patches, 2 * self.patience, 2 * self.rounds) < 2:
+        if min(self.cells, self.least, 2 * self.patches, 2 * self.patience, 2 * self.moves) < 2:
             raise SherdError(
-                "patches: cells ≥ 2, patches ≥ 1, patience ≥ 1 and rounds ≥ 1 are needed"
+                "patches: cells ≥ 2, least ≥ 2, patches ≥ 1, patience ≥ 1 and moves ≥ 1 are needed"
             )
-        if self.worth < 0:
-            raise SherdError("patches: worth may not be negative")
+        if not 0 < self.cold <= self.hot:
+            raise SherdError("patches: 0 < cold ≤ hot is needed")
+        if min(self.worth, self.share) < 0:
+            raise SherdError("patches: worth and share may not be negative")
+
+
+LANES = 2
+"""Searches that run side by side, from the same board."""
 
 
 class Patches:
@@ -65,30 +78,60 @@ class Patches:
     ) -> None:
         self.problem = problem
         self.params = params or PatchParams()
-        self.threads = threads
+        self.threads = threads or default_threads()
 
     def run(
         self, board: np.ndarray, rng: np.random.Generator, progress: Progress, *, first: int = 0
     ) -> tuple[np.ndarray, float]:
         """From the flat ``board (C,)`` to a better one, if there is, and its score.
 
-        ``progress`` hears of every patch, the rounds being counted from ``first``.
+        ``progress`` hears of every round, the rounds being counted from ``first``.
         """
         w, q = self.problem.world, self.params
         board, score = board.copy(), float(full_score(w, board))
         number, since = first, 0
-        while not w.bound:
-            support = _support(w, board)
-            weak = int((support < q.weak).sum())
-            if weak and since < max(q.patience, q.rounds * weak // (q.cells // 2)):
-                gain = self._mend(board, self._open(support, rng), rng)
-            elif not (gain := self._carry(board, rng)):
-                break
-            score, since = score + gain, 0 if gain else since + 1
-            if progress(self.problem.to_board(board), score, number):
-                break
-            number += 1
+        with ThreadPoolExecutor(min(self.threads, LANES)) as pool:
+            while not w.bound:
+                support = _support(w, board)
+                if since < q.patience and (support < q.weak).any():
+                    gain = self._mend(board, support, rng, pool)
+                elif not (gain := self._carry(board, rng)):
+                    break
+                score, since = score + gain, 0 if gain else since + 1
+                if progress(self.problem.to_board(board), score, number):
+                    break
+                number += 1
         return board, float(full_score(w, board))
+
+    def _mend(
+        self,
+        board: np.ndarray,
+        support: np.ndarray,
+        rng: np.random.Generator,
+        pool: ThreadPoolExecutor,
+    ) -> float:
+        """Search weak patches of ``board``, in place; the gain."""
+        parts = [cut_out(self.problem, board, self._open(support, rng)) for _ in range(LANES)]
+        seeds = rng.integers(2**63, size=LANES, dtype=np.uint64)
+        found = list(pool.map(self._anneal, parts, seeds))
+        total = 0.0
+        for k in sorted(range(LANES), key=lambda k: -found[k][1]):
+            lying, gain = found[k]
+            inside = parts[k].cells >= 0
+            cells, pieces = parts[k].cells[inside], np.append(parts[k].pieces, EMPTY)
+            untouched = np.array_equal(board[cells], pieces[parts[k].home[inside]])
+            if gain >= self.params.worth and untouched:
+                board[cells] = pieces[lying[inside]]
+                total += gain
+        return total
+
+    def _anneal(self, part: Part, seed: np.uint64) -> tuple[np.ndarray, float]:
+        """A better flat board of ``part``, if there is, and what it gains."""
+        w, q = part.problem.world, self.params
+        lying = part.home.copy()
+        moves = q.moves * int((~w.fixed).sum())
+        score = anneal(w, lying, moves, q.hot, q.cold, np.array([seed], dtype=np.uint64))
+        return lying, float(score - full_score(w, part.home))
 
     def _open(self, support: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """``(C,)``: cells of one to `patches` weak patches."""
@@ -96,7 +139,8 @@ class Patches:
         begin = np.flatnonzero(support < q.weak)
         opened = np.zeros(len(support), dtype=bool)
         patches = 1 + int(rng.integers(q.patches))
-        size = max(2, int(rng.integers(q.cells // 4, q.cells + 1)) // patches)
+        most = min(q.cells, max(q.least, int(q.share * len(begin))))
+        size = max(2, int(rng.integers(most // 4, most + 1)) // patches)
         for c in rng.choice(begin, patches):
             seen, count = {int(c)}, 0
             edge = [(0.0, int(c))]
@@ -119,18 +163,6 @@ class Patches:
             return 0.0
         board[:] = carried
         return float(gain)
-
-    def _mend(self, board: np.ndarray, opened: np.ndarray, rng: np.random.Generator) -> float:
-        """Search the ``opened`` cells of ``board``, in place; the gain."""
-        part = cut_out(self.problem, board, opened)
-        before = float(full_score(part.problem.world, part.home))
-        search = Evolution(part.problem, BRIEF, threads=self.threads)
-        found, score = search.run(rng, lambda *_: False, start=part.home)
-        if score < before + self.params.worth:
-            return 0.0
-        inside = part.cells >= 0
-        board[part.cells[inside]] = np.append(part.pieces, EMPTY)[found.ravel()[inside]]
-        return score - before
 
 
 @dataclass(frozen=True)

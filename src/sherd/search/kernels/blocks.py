@@ -32,7 +32,7 @@ def _weak(w, board, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _pinned(w, a, b, height, width):  # type: ignore[no-untyped-def]
+def pinned(w, a, b, height, width):  # type: ignore[no-untyped-def]
     """Does one of the two blocks hold a fixed cell?"""
     for y in range(height):
         for x in range(width):
@@ -67,7 +67,7 @@ def _best_block(w, board, cell, c, scratch, mark):  # type: ignore[no-untyped-de
                             if min(q, q + dk) < 0 or max(q, q + dk) + width > cols:
                                 continue
                             a, b = r * cols + q, (r + dr) * cols + q + dk
-                            if w.anchored and _pinned(w, a, b, height, width):
+                            if w.anchored and pinned(w, a, b, height, width):
                                 continue
                             gain = block_gain(w, board, cell, a, b, height, width, scratch, mark)
                             if gain > top:
