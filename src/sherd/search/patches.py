@@ -1,20 +1,20 @@
 """Weak patches of a large board, searched again by themselves.
 
-On a board of hundreds of pieces most lie right after a while, and what is still wrong are patches,
-plain ones mostly. Births of whole boards are too dear for them, and to regrow a patch once is too
-little: a patch wants a search of its own. So a few weak patches are opened, everything else stays,
-and the pieces in them are a small puzzle, with the pieces around them pinned. It is annealed
-(`kernels.anneal`). When that brings nothing, small blocks that lie in each other's places are
-sought (`kernels.blocks`).
+On a board of hundreds of pieces most lie right after a while, in one solid part. What is wrong is
+the rest: plain patches, and clusters that are right in themselves, in each other's places, held
+there by a strong link or two. Births of whole boards are too dear for it, and swaps and blocks that
+must gain do not get through. So all that is not of the solid part is opened, and becomes a small
+puzzle, with the pieces around it pinned, which is melted and cooled (`kernels.anneal`). When that
+brings nothing, small blocks that lie in each other's places are sought (`kernels.blocks`).
 """
 
 from __future__ import annotations
 
-import heapq
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import label
 
 from ..errors import SherdError
 from ..puzzle import EMPTY
@@ -31,39 +31,32 @@ class PatchParams:
     """Parameters of `Patches`. Evidence is in nats."""
 
     cells: int = 1000
-    """Cells opened at a time, at most."""
-    share: float = 6.0
-    """Cells opened for every weak cell of the board, at most …"""
-    least: int = 48
-    """… unless that were fewer than this."""
-    patches: int = 3
-    """Patches they are shared out among, at most: pieces may have been exchanged between two."""
-    weak: float = 3.0
-    """Mean evidence of a cell's links below which a patch may begin there."""
-    worth: float = 1.0
-    """Least gain: a plain patch can be rearranged for ever, for next to nothing."""
-    patience: int = 10
-    """Pairs of searches in a row that bring nothing before it ends."""
+    """Cells opened at a time, at most: those nearest to a random one, if it were more."""
+    solid: float = 4.5
+    """Four links of a 2×2 block must each have more than 0 … this for it to be solid."""
+    worth: float = 2e-4
+    """Share of the score that counts as a gain: a plain patch can be rearranged for ever, for next
+    to nothing."""
+    patience: int = 4
+    """Rounds in a row that bring nothing before it ends."""
+    lanes: int = 2
+    """Searches of a round, side by side, from the same board; the best is taken."""
     moves: int = 30_000
     """Moves of the annealing for every open cell."""
-    hot: float = 6.0
-    """Temperature it begins with: that of good links, or what is wrong stays as it is …"""
-    cold: float = 1.0
-    """… and ends with."""
+    mild: float = 7.0
+    """It begins with a temperature between this one …"""
+    hot: float = 12.0
+    """… and this one, at which all links break …"""
+    cold: float = 3.0
+    """… and ends with this one, at which good ones hold."""
 
     def __post_init__(self) -> None:
-        if min(self.cells, self.least, 2 * self.patches, 2 * self.patience, 2 * self.moves) < 2:
-            raise SherdError(
-                "patches: cells ≥ 2, least ≥ 2, patches ≥ 1, patience ≥ 1 and moves ≥ 1 are needed"
-            )
-        if not 0 < self.cold <= self.hot:
-            raise SherdError("patches: 0 < cold ≤ hot is needed")
-        if min(self.worth, self.share) < 0:
-            raise SherdError("patches: worth and share may not be negative")
-
-
-LANES = 2
-"""Searches that run side by side, from the same board."""
+        if min(self.cells, 2 * self.patience, 2 * self.lanes, 2 * self.moves) < 2:
+            raise SherdError("patches: cells ≥ 2, patience ≥ 1, lanes ≥ 1 and moves ≥ 1 are needed")
+        if not 0 < self.cold <= self.mild <= self.hot:
+            raise SherdError("patches: 0 < cold ≤ mild ≤ hot is needed")
+        if min(self.worth, self.solid) < 0:
+            raise SherdError("patches: worth and solid may not be negative")
 
 
 class Patches:
@@ -90,68 +83,55 @@ class Patches:
         w, q = self.problem.world, self.params
         board, score = board.copy(), float(full_score(w, board))
         number, since = first, 0
-        with ThreadPoolExecutor(min(self.threads, LANES)) as pool:
+        with ThreadPoolExecutor(min(self.threads, q.lanes)) as pool:
             while not w.bound:
-                support = _support(w, board)
-                if since < q.patience and (support < q.weak).any():
-                    gain = self._mend(board, support, rng, pool)
-                elif not (gain := self._carry(board, rng)):
+                gain = self._mend(board, rng, pool) if since < q.patience else 0.0
+                if since >= q.patience and not (gain := self._carry(board, rng)):
                     break
-                score, since = score + gain, 0 if gain else since + 1
+                since = 0 if gain > q.worth * abs(score) else since + 1
+                score += gain
                 if progress(self.problem.to_board(board), score, number):
                     break
                 number += 1
         return board, float(full_score(w, board))
 
-    def _mend(
-        self,
-        board: np.ndarray,
-        support: np.ndarray,
-        rng: np.random.Generator,
-        pool: ThreadPoolExecutor,
-    ) -> float:
-        """Search weak patches of ``board``, in place; the gain."""
-        parts = [cut_out(self.problem, board, self._open(support, rng)) for _ in range(LANES)]
-        seeds = rng.integers(2**63, size=LANES, dtype=np.uint64)
-        found = list(pool.map(self._anneal, parts, seeds))
-        total = 0.0
-        for k in sorted(range(LANES), key=lambda k: -found[k][1]):
-            lying, gain = found[k]
-            inside = parts[k].cells >= 0
-            cells, pieces = parts[k].cells[inside], np.append(parts[k].pieces, EMPTY)
-            untouched = np.array_equal(board[cells], pieces[parts[k].home[inside]])
-            if gain >= self.params.worth and untouched:
-                board[cells] = pieces[lying[inside]]
-                total += gain
-        return total
+    def _mend(self, board: np.ndarray, rng: np.random.Generator, pool: ThreadPoolExecutor) -> float:
+        """Search what is not solid of ``board``, in place; the gain."""
+        q = self.params
+        opened = [cells for _ in range(q.lanes) if (cells := self._open(board, rng)).any()]
+        if not opened:
+            return 0.0
+        parts = [cut_out(self.problem, board, cells) for cells in opened]
+        seeds = rng.integers(2**63, size=len(parts), dtype=np.uint64)
+        heats = rng.uniform(q.mild, q.hot, size=len(parts))
+        found = list(pool.map(self._anneal, parts, heats, seeds))
+        best = max(range(len(parts)), key=lambda k: found[k][1])
+        lying, gain = found[best]
+        if gain > 0:
+            inside = parts[best].cells >= 0
+            pieces = np.append(parts[best].pieces, EMPTY)
+            board[parts[best].cells[inside]] = pieces[lying[inside]]
+        return gain
 
-    def _anneal(self, part: Part, seed: np.uint64) -> tuple[np.ndarray, float]:
+    def _anneal(self, part: Part, hot: float, seed: np.uint64) -> tuple[np.ndarray, float]:
         """A better flat board of ``part``, if there is, and what it gains."""
         w, q = part.problem.world, self.params
         lying = part.home.copy()
         moves = q.moves * int((~w.fixed).sum())
-        score = anneal(w, lying, moves, q.hot, q.cold, np.array([seed], dtype=np.uint64))
+        score = anneal(w, lying, moves, hot, q.cold, np.array([seed], dtype=np.uint64))
         return lying, float(score - full_score(w, part.home))
 
-    def _open(self, support: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """``(C,)``: cells of one to `patches` weak patches."""
+    def _open(self, board: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """``(C,)``: the cells that are not of the largest solid part."""
         w, q = self.problem.world, self.params
-        begin = np.flatnonzero(support < q.weak)
-        opened = np.zeros(len(support), dtype=bool)
-        patches = 1 + int(rng.integers(q.patches))
-        most = min(q.cells, max(q.least, int(q.share * len(begin))))
-        size = max(2, int(rng.integers(most // 4, most + 1)) // patches)
-        for c in rng.choice(begin, patches):
-            seen, count = {int(c)}, 0
-            edge = [(0.0, int(c))]
-            while edge and count < size:
-                _, c = heapq.heappop(edge)
-                count += not opened[c]
-                opened[c] = True
-                for x in w.near[c].tolist():
-                    if x >= 0 and x not in seen and not w.fixed[x]:
-                        seen.add(x)
-                        heapq.heappush(edge, (support[x] + rng.gumbel(), x))
+        opened = ~w.fixed
+        opened[self.problem.cells :] = False
+        opened[: self.problem.cells] &= ~solid_part(w, board, rng.uniform(0.0, q.solid))
+        among = np.flatnonzero(opened)
+        if len(among) > q.cells:
+            c = rng.choice(among)
+            far = np.abs(among // w.cols - c // w.cols) + np.abs(among % w.cols - c % w.cols)
+            opened[among[np.argsort(far, kind="stable")[q.cells :]]] = False
         return opened
 
     def _carry(self, board: np.ndarray, rng: np.random.Generator) -> float:
@@ -159,7 +139,7 @@ class Patches:
         w = self.problem.world
         carried, before = board.copy(), float(full_score(w, board))
         gain = carry_blocks(w, carried, rng.integers(2**63, size=1, dtype=np.uint64)) - before
-        if gain < self.params.worth:
+        if gain <= self.params.worth * abs(before):
             return 0.0
         board[:] = carried
         return float(gain)
@@ -216,13 +196,23 @@ def cut_out(problem: Problem, board: np.ndarray, opened: np.ndarray) -> Part:
     return Part(Problem(world, np.where(fixed, home, EMPTY).astype(np.int32)), home, pieces, cells)
 
 
-def _support(w: World, board: np.ndarray) -> np.ndarray:
-    """``(C,)`` mean evidence of every cell's links; what is fixed, or in the pool, has no end of
-    it."""
-    there = np.where(w.near >= 0, board[w.near], EMPTY)  # (C, 4)
-    links = (there != EMPTY) & (board != EMPTY)[:, None]
-    evidence = np.where(links, w.at[np.arange(4), board[:, None], there], 0.0)
-    mean = evidence.sum(axis=1) / np.maximum(1, links.sum(axis=1))
-    mean[w.fixed] = np.inf
-    mean[w.rows * w.cols :] = np.inf
-    return mean
+def solid_part(w: World, board: np.ndarray, least: float) -> np.ndarray:
+    """``(cells,)``: the largest part of the flat ``board`` made of solid 2×2 blocks, two of which
+    belong together if they share two pieces. All four links of a solid block have more than
+    ``least`` nats: a single link that is strong by chance holds nothing together.
+    """
+    lying = board[: w.rows * w.cols].reshape(w.rows, w.cols)
+    right = _strong(w, 1, lying[:, :-1], lying[:, 1:], least)
+    below = _strong(w, 2, lying[:-1], lying[1:], least)
+    parts, count = label(right[:-1] & right[1:] & below[:, :-1] & below[:, 1:])
+    solid = np.zeros(lying.shape, dtype=bool)
+    if count:
+        part = parts == 1 + np.bincount(parts[parts > 0] - 1).argmax()
+        for corner in (solid[:-1, :-1], solid[:-1, 1:], solid[1:, :-1], solid[1:, 1:]):
+            corner |= part
+    return solid.ravel()
+
+
+def _strong(w: World, d: int, p: np.ndarray, o: np.ndarray, least: float) -> np.ndarray:
+    """Which of the links of pieces p with o at their side d are strong?"""
+    return (p != EMPTY) & (o != EMPTY) & (w.at[d, p, o] > least)

@@ -1,8 +1,7 @@
 """Annealing: swaps that lose are made too, the fewer the later it is.
 
-Climbing and breeding leave a plain patch in one of its many local optima. A patch that is heated
-until even good links break, and cooled slowly, ends in a better one: the hotter it begins the
-better, up to the point at which everything in it is loose.
+Climbing and breeding leave a patch in one of its many local optima. A patch that is heated until
+even good links break, and cooled slowly, ends in a better one.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from .blocks import pinned
-from .moves import block_exchange, block_gain, exchange, full_score, swap_gain
+from .moves import block_exchange, block_gain, climb, exchange, full_score, swap_gain
 from .random import below, uniform
 
 SIDE = 4
@@ -20,6 +19,9 @@ BLOCKS = 0.1
 """Share of the moves that exchange blocks."""
 STEP = 256
 """Moves between two temperatures."""
+FAITH = 4
+"""How much rather a piece is tried beside its best friends: the power of a uniform number that
+draws a place in their list."""
 
 
 @njit(cache=True, nogil=True)
@@ -30,8 +32,8 @@ def _accepts(gain, heat, state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def anneal(w, board, moves, hot, cold, state):  # type: ignore[no-untyped-def]
-    """Make ``moves`` moves while the temperature falls from ``hot`` to ``cold`` nats; the best
-    board met is left in ``board``, and its score returned.
+    """Make ``moves`` moves while the temperature falls from ``hot`` to ``cold`` nats, then climb;
+    the best board met is left in ``board``, and its score returned.
 
     A move brings a piece beside one that would like to see it there: a swap with what lies there,
     or, more rarely, the exchange of the blocks around both. There may be no pool.
@@ -57,8 +59,8 @@ def anneal(w, board, moves, hot, cold, state):  # type: ignore[no-untyped-def]
         x = w.near[a, d]
         if x < 0 or now[x] < 0:
             continue
-        u = uniform(state)
-        friend = w.cand[d ^ 2, now[x], int(u * u * w.cand.shape[2])]
+        rank = int(uniform(state) ** FAITH * w.cand.shape[2])
+        friend = w.cand[d ^ 2, now[x], rank]
         if friend < 0 or cell[friend] == a:
             continue
         b = cell[friend]
@@ -90,4 +92,7 @@ def anneal(w, board, moves, hot, cold, state):  # type: ignore[no-untyped-def]
         if score > best + 1e-3:
             best = score
             board[:] = now
+    climb(w, now, cell, ~w.fixed, state)
+    if full_score(w, now) > best:
+        board[:] = now
     return full_score(w, board)
