@@ -16,6 +16,8 @@ missing, each has something to say that the other has not seen.
 from __future__ import annotations
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ..errors import SherdError
 from ..puzzle import Puzzle
@@ -38,42 +40,49 @@ def gradient_evidence(puzzle: Puzzle, *, along: bool = False) -> Evidence:
     along the seam have a say, too."""
     if puzzle.gap is None:
         raise SherdError("gradients: the gap of the puzzle is not known; give one")
-    x = puzzle.pieces.astype(np.float64)
-    x -= x.mean(axis=(0, 1, 2))  # small numbers: sums of squares are subtracted below
-    right, below = (_logits(y, puzzle.gap, along) for y in (x, x.transpose(0, 2, 1, 3)))
+    x = torch.from_numpy(puzzle.pieces.astype(np.float64))
+    right, below = gradient_logits(x, puzzle.gap, along).numpy()
     return from_logits(right, below, source="gradients")
 
 
-def _logits(x: np.ndarray, gap: int, along: bool) -> np.ndarray:
-    """``(n, n)`` that j is right of i."""
-    steps = np.log(gradient_distances(x, gap) + SOFTEN)
-    over = min(ALONG, x.shape[1] - 1)
+def gradient_logits(x: Tensor, gap: int, along: bool) -> Tensor:
+    """``(…, n, H, W, 3)`` grey levels → ``(2, …, n, n)``: that j is right of i, below i."""
+    # in float64, and around 0: sums of squares are subtracted below
+    x = x.double() - x.double().mean(dim=(-4, -3, -2, -1), keepdim=True)
+    return torch.stack([_logits(y, gap, along) for y in (x, x.transpose(-3, -2))])
+
+
+def _logits(x: Tensor, gap: int, along: bool) -> Tensor:
+    """``(…, n, n)`` that j is right of i."""
+    steps = torch.log(gradient_distances(x, gap) + SOFTEN)
+    over = min(ALONG, x.shape[-3] - 1)
     if not along or not over:
-        return np.asarray(-SHARPNESS * steps)
-    changes = np.log(gradient_distances(x[:, over:] - x[:, :-over], gap) + SOFTEN)
-    return np.asarray(-SHARPNESS * (ACROSS * steps + (1.0 - ACROSS) * changes))
+        return -SHARPNESS * steps
+    changes = x[..., over:, :, :] - x[..., :-over, :, :]
+    both = ACROSS * steps + (1.0 - ACROSS) * torch.log(gradient_distances(changes, gap) + SOFTEN)
+    return -SHARPNESS * both
 
 
-def gradient_distances(x: np.ndarray, gap: int) -> np.ndarray:
-    """``(n, n)``: how far the step from piece i of ``x (n, H, W, 3)`` to j at its right is from
-    i's own steps, and that from j to i from j's; mean per pixel and channel, both together."""
-    return _one_way(x, gap) + _one_way(x[:, :, ::-1], gap).T
+def gradient_distances(x: Tensor, gap: int) -> Tensor:
+    """``(…, n, n)``: how far the step from piece i of ``x (…, n, H, W, 3)`` to j at its right is
+    from i's own steps, and that from j to i from j's; mean per pixel and channel, both together."""
+    return _one_way(x, gap) + _one_way(x.flip(-2), gap).mT
 
 
-def _one_way(x: np.ndarray, gap: int) -> np.ndarray:
-    """``(n, n)``: steps from the last column of i to the first of j, by i's own steps."""
-    n, height, width, _ = x.shape
-    last, first = x[:, :, -1], x[:, :, 0]  # (n, H, 3)
-    own = last - x[:, :, -1 - min(gap + 1, width - 1)]
-    mean = own.mean(axis=1)
-    spread = own - mean[:, None]
-    covariance = np.einsum("nka,nkb->nab", spread, spread) / height + RIDGE * np.eye(3)
-    precision = np.linalg.inv(covariance)  # (n, 3, 3)
+def _one_way(x: Tensor, gap: int) -> Tensor:
+    """``(…, n, n)``: steps from the last column of i to the first of j, by i's own steps."""
+    height, width = x.shape[-3:-1]
+    last, first = x[..., -1, :], x[..., 0, :]  # (…, n, H, 3)
+    own = last - x[..., -1 - min(gap + 1, width - 1), :]
+    mean = own.mean(dim=-2, keepdim=True)
+    spread = own - mean
+    covariance = spread.mT @ spread / height + RIDGE * torch.eye(3, dtype=x.dtype, device=x.device)
+    precision = torch.linalg.inv(covariance)  # (…, n, 3, 3)
     # Σ_k (b − a)ᵀ P (b − a), with a the expected and b the true pixel, as products of matrices
-    a = last + mean[:, None]
-    weighed = np.einsum("nab,nkb->nka", precision, a)
-    squares = np.einsum("nka,nkb->nab", first, first).reshape(n, 9)
-    total = precision.reshape(n, 9) @ squares.T
-    total -= 2.0 * weighed.reshape(n, -1) @ first.reshape(n, -1).T
-    total += (weighed * a).sum(axis=(1, 2))[:, None]
-    return np.asarray(np.maximum(total, 0.0) / (3 * height))
+    a = last + mean
+    weighed = a @ precision  # (…, n, H, 3)
+    squares = first.mT @ first  # (…, n, 3, 3)
+    total = precision.flatten(-2) @ squares.flatten(-2).mT
+    total = total - 2.0 * weighed.flatten(-2) @ first.flatten(-2).mT
+    total = total + (weighed * a).sum(dim=(-2, -1))[..., None]
+    return total.clamp(min=0.0) / (3 * height)

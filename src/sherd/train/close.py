@@ -73,11 +73,11 @@ class Sample:
 
 
 def both_ways(logits: Tensor) -> Tensor:
-    """``(2, n, n)`` answers of both sides of every seam together, as `from_logits` makes them."""
-    n = logits.shape[1]
-    itself = torch.eye(n, dtype=torch.bool)
+    """``(…, n, n)`` answers of both sides of every seam together, as `from_logits` makes them."""
+    n = logits.shape[-1]
+    itself = torch.eye(n, dtype=torch.bool, device=logits.device)
     z = logits.masked_fill(itself, -1e4)
-    ways = [(z.softmax(axis) * (1.0 - FLOOR) + FLOOR / (n - 1)).log() for axis in (1, 2)]
+    ways = [(z.softmax(axis) * (1.0 - FLOOR) + FLOOR / (n - 1)).log() for axis in (-2, -1)]
     return (0.5 * (ways[0] + ways[1])).masked_fill(itself, -1e4)
 
 

@@ -90,6 +90,22 @@ def score_pairs(
     is always among them (training); without, it is not forced.
     """
     plain = base.score.detach()
+    puzzle, i, j, rows, cols = hard_pairs(plain, direction, grid, hard, ranks)
+    rivalry = base.rivalry(puzzle, i, j)
+    n = plain.shape[1]
+    _, residual = net.pair(x, puzzle * n + i, puzzle * n + j, direction, rivalry)
+    asked = plain[puzzle, i, j] + residual.float()
+    return Pairs(base, base.fused(puzzle, i, j, asked), rows, cols)
+
+
+def hard_pairs(
+    plain: Tensor, direction: int, grid: Grid | None, hard: int, ranks: Sequence[int] = ()
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The ``hard`` best of every row and column of ``plain (b, n, n)``, and further ``ranks``.
+
+    Every pair once: its puzzle, i and j ``(p,)``; then the candidates of every row and of every
+    column ``(b, n, k)``. With ``grid`` the true neighbour is among them.
+    """
     b, n, _ = plain.shape
     at = torch.arange(n, device=plain.device)
     ranked = plain
@@ -109,11 +125,7 @@ def score_pairs(
     owner = torch.zeros(b, n * n, dtype=torch.long, device=plain.device).scatter(1, place, order)
     once = owner.gather(1, place) == order
     puzzle = torch.arange(b, device=plain.device)[:, None].expand_as(i)[once]
-    i, j = i[once], j[once]
-    rivalry = base.rivalry(puzzle, i, j)
-    _, residual = net.pair(x, puzzle * n + i, puzzle * n + j, direction, rivalry)
-    asked = plain[puzzle, i, j] + residual.float()
-    return Pairs(base, base.fused(puzzle, i, j, asked), rows, cols)
+    return puzzle, i[once], j[once], rows, cols
 
 
 def neighbour_loss(logits: Tensor, grid: Grid, direction: int) -> Tensor:

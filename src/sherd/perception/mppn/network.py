@@ -76,20 +76,25 @@ class Base:
 
     def fused(self, puzzle: Tensor, i: Tensor, j: Tensor, asked: Tensor) -> Tensor:
         """``(b, n, n)``: ``asked (p,)``, the logits of the pairs that a head was asked about, each
-        pair once, and guesses for all others; no gradient through the score.
+        pair once, and guesses for all others; no gradient through the score."""
+        return guess_others(self.score.detach(), puzzle, i, j, asked)
 
-        What the head would add to a score is guessed as the mean of what it added in that row and
-        in that column. It need not be near 0: a head only ever compares candidates.
-        """
-        plain = self.score.detach()
-        b, n, _ = plain.shape
-        added = asked - plain[puzzle, i, j]
-        row, col = (
-            added.new_zeros(b * n).index_add(0, at, added) / torch.bincount(at, minlength=b * n)
-            for at in (puzzle * n + i, puzzle * n + j)
-        )
-        guess = plain + 0.5 * (row.view(b, n, 1) + col.view(b, 1, n))
-        return guess.index_put((puzzle, i, j), asked)
+
+def guess_others(plain: Tensor, puzzle: Tensor, i: Tensor, j: Tensor, asked: Tensor) -> Tensor:
+    """``plain (b, n, n)`` scores with ``asked (p,)`` in the place of the pairs ``i, j``, each pair
+    once, and guesses for all others.
+
+    What the head would add to a score is guessed as the mean of what it added in that row and
+    in that column. It need not be near 0: a head only ever compares candidates.
+    """
+    b, n, _ = plain.shape
+    added = asked - plain[puzzle, i, j]
+    row, col = (
+        added.new_zeros(b * n).index_add(0, at, added) / torch.bincount(at, minlength=b * n)
+        for at in (puzzle * n + i, puzzle * n + j)
+    )
+    guess = plain + 0.5 * (row.view(b, n, 1) + col.view(b, 1, n))
+    return guess.index_put((puzzle, i, j), asked)
 
 
 class MPPN(nn.Module):
