@@ -155,7 +155,7 @@ def test_the_network_and_gradients_together(model: Model, piece: int) -> None:
     steps = gradient_evidence(puzzle, along=both.along)
     logits = logits / both.temperature + both.weight * np.stack([steps.h, steps.v])
     want = from_logits(logits[0], logits[1])
-    got = neural.observe(puzzle, model, gradients=True, threads=1).pairs
+    got = neural.observe(puzzle, model, close=True, threads=1).pairs
     np.testing.assert_allclose(got.h, want.h, atol=1e-4)
     np.testing.assert_allclose(got.v, want.v, atol=1e-4)
 
@@ -165,7 +165,7 @@ def test_pieces_with_holes_and_unknown_gaps_are_left_to_the_network(model: Model
     holes = replace(puzzle, mask=np.ones(puzzle.pieces.shape[:3], dtype=bool))
     for other in (holes, replace(puzzle, gap=None)):
         with_them, without = (
-            neural.observe(other, model, gradients=g, threads=1).pairs.h for g in (True, False)
+            neural.observe(other, model, close=g, threads=1).pairs.h for g in (True, False)
         )
         np.testing.assert_array_equal(with_them, without)
 

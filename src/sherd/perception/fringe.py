@@ -9,6 +9,7 @@ answer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import NamedTuple
@@ -183,7 +184,7 @@ def add_fringe(
     puzzle: Puzzle,
     known: np.ndarray,
     gradients: np.ndarray,
-    keys: tuple[np.ndarray, np.ndarray],
+    keys: Sequence[np.ndarray],
 ) -> np.ndarray:
     """``known (2, n, n)`` logits with the residuals of the pairs ``keys`` (``i·n + j``, right and
     below), and guesses for all others."""

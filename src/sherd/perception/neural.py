@@ -19,6 +19,7 @@ from ..errors import SherdError
 from ..puzzle import EMPTY, Puzzle
 from .classical import seam_logits
 from .evidence import Evidence, from_logits
+from .fringe import add_fringe, shipped_fringe
 from .gradients import gradient_evidence
 from .mppn.config import MAX_PIECE, MIN_PIECE, SMALL
 from .mppn.network import PUZZLET_SEAMS, Base, Features
@@ -285,7 +286,7 @@ def observe(
     *,
     candidates: int = CANDIDATES,
     looks: int = 2,
-    gradients: bool = False,
+    close: bool = False,
     threads: int = 2,
 ) -> Observation:
     """Let the network look at the fragments of ``puzzle``.
@@ -300,9 +301,9 @@ def observe(
         How many pieces per row and per column the pair heads compare at most; n − 1 = all.
     looks
         How many of `LOOKS` are taken: 1 as they are, 2 with a mirror image, 4 with all of them.
-    gradients
-        Whether gradients across the seams have a say in the pair evidence, where the gap is known
-        to be small enough.
+    close
+        Whether gradients across the seams and the fringe network have a say in the pair evidence,
+        where the gap is known to be small enough.
     threads
         CPU threads.
     """
@@ -319,12 +320,18 @@ def observe(
     with torch_threads(threads), torch.inference_mode():
         logits, border, view = look(puzzle, model, candidates, looks)
     side = piece_side(puzzle)
-    both = c.close_up(puzzle.gap, side) if gradients and puzzle.mask is None else None
+    both = c.close_up(puzzle.gap, side) if close and puzzle.mask is None else None
     if both is None:
         logits /= c.pair_temperature(puzzle.gap, side)
     else:
-        steps = gradient_evidence(puzzle, along=both.along)
-        logits = logits / both.temperature + both.weight * np.stack([steps.h, steps.v])
+        gradients = gradient_evidence(puzzle, along=both.along)
+        steps = np.stack([gradients.h, gradients.v])
+        logits = logits / both.temperature + both.weight * steps
+        fringe = shipped_fringe()
+        if fringe is not None and fringe.mppn == model.sha256:
+            with torch_threads(threads), torch.inference_mode():
+                keys = [_candidates(torch.from_numpy(t), candidates) for t in logits]
+                logits = add_fringe(fringe.net, puzzle, logits, steps, keys)
     pairs = replace(
         from_logits(logits[0], logits[1], source=source),
         puzzlet=Puzzlets(model, view.x, view.pairs, threads),

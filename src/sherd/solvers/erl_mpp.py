@@ -47,7 +47,7 @@ class Player(Sherd):
     """What the two have in common: the network's evidence, a random board, swaps."""
 
     knows: ClassVar[bool] = False
-    gradients: ClassVar[bool] = False  # the paper's perception is its network's
+    close: ClassVar[bool] = False  # the paper's perception is its network's
 
     def _solve(
         self, puzzle: Puzzle, stop: Stop | None, rng: np.random.Generator, record: Recorder

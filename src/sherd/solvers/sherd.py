@@ -17,9 +17,9 @@ class Sherd(Evolve):
 
     name: ClassVar[str] = "sherd"
     summary: ClassVar[str] = "Evolutionary search on what the perception network sees."
-    weights: ClassVar[tuple[str, ...]] = ("mppn", "decoder", "discriminator")
-    gradients: ClassVar[bool] = True
-    """Gradients have a say beside the network, where little is missing."""
+    weights: ClassVar[tuple[str, ...]] = ("mppn", "fringe", "decoder", "discriminator")
+    close: ClassVar[bool] = True
+    """Gradients and the fringe network have a say, where little is missing."""
 
     def __init__(self, model: Model | None = None, candidates: int = 40) -> None:
         self.model = model
@@ -39,7 +39,7 @@ class Sherd(Evolve):
             model,
             candidates=self.candidates,
             looks=looks_worth(puzzle),
-            gradients=self.gradients,
+            close=self.close,
             threads=threads,
         )
         return lambda puzzle: weigh(seen, puzzle, model, judges, threads=threads)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import SherdError
-from ..perception.fringe import SYSTEM, Fringe, FringeConfig, standing
+from ..perception.fringe import SYSTEM, Fringe, FringeConfig, load_fringe, standing
 from ..perception.gradients import gradient_logits
 from ..perception.mppn.network import FACING, guess_others
 from ..perception.mppn.seams import seam_logits
@@ -41,6 +41,8 @@ class FringeRecipe(RivalRecipe):
     """Everything that a run depends on beside its pictures and the MPPN."""
 
     net: FringeConfig = field(default_factory=FringeConfig)
+    start: str = ""
+    """Folder of a network to begin with, of the same sizes."""
     mix: tuple[Entry, ...] = MIX
     lr: float = 1.5e-3
     budget: float = 450.0
@@ -81,7 +83,14 @@ class FringeTrainee(Trainee[FringeRecipe]):
         super().__init__(replace(recipe, net=replace(recipe.net, mppn=model.sha256)), device)
         self.mppn, self.calibration = model.net.to(device), model.calibration
         self.net = Fringe(recipe.net).to(device)
+        if recipe.start:
+            self._begin_with(load_fringe(recipe.start).net)
         self.optimiser = adamw([self.net], recipe.lr, recipe.weight_decay)
+
+    def _begin_with(self, net: Fringe) -> None:
+        if replace(net.cfg, mppn="") != replace(self.net.cfg, mppn=""):
+            raise SherdError(f"start: {self.recipe.start} holds other sizes; give its [net]")
+        self.net.load_state_dict(net.state_dict())
 
     def modules(self) -> dict[str, nn.Module]:
         return {"net": self.net}
