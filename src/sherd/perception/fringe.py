@@ -3,8 +3,7 @@
 The pair heads of the MPPN read a seam in steps of four pixels. Where at most two pixels are missing
 there is more to be seen at full resolution: whether grain, noise and fine texture go on. `Fringe`
 is a small network for that. It compares pixels by their differences alone, in grey levels, and
-answers with a *residual* for what is known of a pair already. A seam seen in a mirror has the same
-answer.
+answers with a *residual* for what is known of a pair already. It looks from both sides at once.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -158,25 +158,17 @@ def standing(known: Tensor, gradients: Tensor, puzzle: Tensor, i: Tensor, j: Ten
     return torch.stack(parts, dim=1).clamp(-60.0, 60.0)
 
 
-class Shipped(NamedTuple):
-    """A trained `Fringe`, and what it belongs to."""
-
-    net: Fringe
-    mppn: str
-
-
 @cache
-def shipped_fringe() -> Shipped | None:
+def shipped_fringe() -> Rival[Fringe] | None:
     """The one that comes with sherd, read once; None if there is none."""
     if not (FOLDER / f"{SYSTEM}.json").is_file():
         return None
     return load_fringe()
 
 
-def load_fringe(path: str | None = None) -> Shipped:
+def load_fringe(path: str | Path | None = None) -> Rival[Fringe]:
     """The network at ``path`` (a folder, a stem or either file), or the shipped one."""
-    found: Rival[Fringe] = load_rival(SYSTEM, FringeConfig, Fringe, path)
-    return Shipped(found.net, found.net.cfg.mppn)
+    return load_rival(SYSTEM, FringeConfig, Fringe, path)
 
 
 def add_fringe(

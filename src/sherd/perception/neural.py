@@ -328,7 +328,7 @@ def observe(
         steps = np.stack([gradients.h, gradients.v])
         logits = logits / both.temperature + both.weight * steps
         fringe = shipped_fringe()
-        if fringe is not None and fringe.mppn == model.sha256:
+        if fringe is not None and fringe.net.cfg.mppn == model.sha256:
             with torch_threads(threads), torch.inference_mode():
                 keys = [_candidates(torch.from_numpy(t), candidates) for t in logits]
                 logits = add_fringe(fringe.net, puzzle, logits, steps, keys)

@@ -12,7 +12,7 @@ from ..perception.evidence import Evidence
 from ..puzzle import Puzzle
 from .base import Found, Recorder
 from .evolve import Watch
-from .sherd import Sherd
+from .sherd import NETWORKS, Sherd
 from .stop import Stop
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class ErlMpp(Player):
     name: ClassVar[str] = "erl-mpp"
     summary: ClassVar[str] = "EvoRL agent: swaps evolved from an actor's, judged by an evaluator."
     reference: ClassVar[str] = "Song et al.: ERL-MPP, AAAI 2025"
-    weights: ClassVar[tuple[str, ...]] = (*Sherd.weights, "agent")
+    weights: ClassVar[tuple[str, ...]] = (*NETWORKS, "agent")
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class MppnDqn(Player):
     name: ClassVar[str] = "mppn-dqn"
     summary: ClassVar[str] = "Ablation of erl-mpp: a DQN agent (as SD²RL's) on the same evidence."
     reference: ClassVar[str] = "Song et al.: SD²RL, AAAI 2023; ERL-MPP, AAAI 2025, ablation"
-    weights: ClassVar[tuple[str, ...]] = (*Sherd.weights, "dqn")
+    weights: ClassVar[tuple[str, ...]] = (*NETWORKS, "dqn")
 
     def __init__(
         self,

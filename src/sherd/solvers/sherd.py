@@ -11,13 +11,17 @@ if TYPE_CHECKING:
     from ..perception.mppn.weights import Model
 
 
+NETWORKS = ("mppn", "decoder", "discriminator")
+"""What the search on all evidence reads."""
+
+
 class Sherd(Evolve):
     """Evolutionary search on the network's evidence: on pairs and borders first, then, from the
     boards that found, on 2×2 puzzlets and whole boards as well."""
 
     name: ClassVar[str] = "sherd"
     summary: ClassVar[str] = "Evolutionary search on what the perception network sees."
-    weights: ClassVar[tuple[str, ...]] = ("mppn", "fringe", "decoder", "discriminator")
+    weights: ClassVar[tuple[str, ...]] = (*NETWORKS, "fringe")
     close: ClassVar[bool] = True
     """Gradients and the fringe network have a say, where little is missing."""
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ..errors import SherdError
 from ..perception.fringe import SYSTEM, Fringe, FringeConfig, load_fringe, standing
 from ..perception.gradients import gradient_logits
+from ..perception.mppn.config import CLOSE
 from ..perception.mppn.network import FACING, guess_others
 from ..perception.mppn.seams import seam_logits
 from ..perception.mppn.weights import load_model
@@ -62,8 +63,9 @@ class FringeRecipe(RivalRecipe):
                 raise SherdError(f"{name}: {getattr(self, name)}; expected at least 1")
         if not 0 <= self.spread <= self.reach:
             raise SherdError(f"spread: {self.spread}; expected 0 to reach ({self.reach})")
-        if max(gap for entry in self.mix for gap in entry.gap) > 2:
-            raise SherdError("mix: a gap of more than 2 pixels; there the network has no say")
+        missing = [max(e.gap) * (1 + (e.erode == "side")) for e in self.mix]
+        if max(missing) > CLOSE:
+            raise SherdError(f"mix: a gap of more than {CLOSE} px; there the network has no say")
 
 
 class FringeTrainee(Trainee[FringeRecipe]):

@@ -1,10 +1,11 @@
 """The mean of trained perception networks, which errs less than each of them.
 
-    python -m sherd.train.mean --data DIR --out DIR runs/a runs/b=2 …
+    python -m sherd.train.mean --data DIR --out DIR runs/a runs/b=2 … [--fringe]
 
 Weights are averaged, each network by its share (1 unless ``=SHARE`` follows the folder). That works
 for networks that were trained further from the same one (`sherd train perception --start`), each
-with a seed of its own; networks that began elsewhere have no useful mean.
+with a seed of its own; networks that began elsewhere have no useful mean. With ``--fringe`` it is
+fringe networks (`sherd.train.fringe`) that are averaged.
 """
 
 from __future__ import annotations
@@ -13,24 +14,40 @@ import argparse
 import copy
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import torch
+from torch import nn
 
 from ..errors import SherdError
-from ..perception.mppn.network import MPPN
+from ..perception.fringe import SYSTEM, load_fringe
 from ..perception.mppn.weights import load_model, save_model
+from ..perception.rivals.weights import save_rival
 from .command import check_out, print_figures, run_command
 from .data import load_store
 from .evaluate import CELLS, calibrate, cut_cells, evaluate
+from .fringe import FringeRecipe, FringeTrainee
 from .loop import autocast, pick_device
 
 KEPT = ("step", "minutes", "seed")
 """What the card tells of each network."""
 
 
-def mean_network(networks: Sequence[MPPN], shares: Sequence[float]) -> MPPN:
+Net = TypeVar("Net", bound=nn.Module)
+
+
+class Trained(Protocol):
+    """What was read from a folder."""
+
+    @property
+    def card(self) -> Mapping[str, Any]: ...
+    @property
+    def sha256(self) -> str: ...
+
+
+def mean_network(networks: Sequence[Net], shares: Sequence[float]) -> Net:
     """Weights averaged by ``shares``, which count in proportion."""
     if any(net.cfg != networks[0].cfg for net in networks):
         raise SherdError("networks: of different sizes; only those of one size have a mean")
@@ -58,17 +75,11 @@ def parse_network(text: str) -> tuple[Path, float]:
     return Path(folder), share
 
 
-def run(data: Path, out: Path, networks: list[str], device: str) -> None:
-    """Average, evaluate on validation pictures, and write the network to ``out``."""
-    check_out(out)
-    folders, shares = zip(*map(parse_network, networks), strict=True)
-    models = [load_model(folder) for folder in folders]
-    place = pick_device(device)
-    net = mean_network([m.net for m in models], shares).to(place)
-    val = load_store(data, "val", place)
-    reports = evaluate(net, cut_cells(val, CELLS, 0, place), autocast(place))
-    figures = {r.cell.name: r.figures for r in reports}
-    card = {
+def card_of(
+    models: Sequence[Trained], shares: Sequence[float], figures: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the mean's card says."""
+    return {
         "mean_of": [
             {"sha256": m.sha256, "share": s, **{k: m.card[k] for k in KEPT if k in m.card}}
             for m, s in zip(models, shares, strict=True)
@@ -76,9 +87,37 @@ def run(data: Path, out: Path, networks: list[str], device: str) -> None:
         "pictures": models[-1].card.get("pictures", {}),
         "val": figures,
     }
-    out.mkdir(parents=True, exist_ok=True)
+
+
+def run(data: Path, out: Path, networks: list[str], device: str, fringe: bool = False) -> None:
+    """Average, evaluate on validation pictures, and write the network to ``out``."""
+    check_out(out)
+    folders, shares = zip(*map(parse_network, networks), strict=True)
+    place = pick_device(device)
+    if fringe:
+        print_figures(_mean_fringe(data, out, folders, shares, place))
+        return
+    models = [load_model(folder) for folder in folders]
+    net = mean_network([m.net for m in models], shares).to(place)
+    val = load_store(data, "val", place)
+    reports = evaluate(net, cut_cells(val, CELLS, 0, place), autocast(place))
+    figures = {r.cell.name: r.figures for r in reports}
+    card = card_of(models, shares, figures)
     save_model(out / "mppn", net.cpu(), calibrate(reports), card)
     print_figures(figures)
+
+
+def _mean_fringe(
+    data: Path, out: Path, folders: Sequence[Path], shares: Sequence[float], place: torch.device
+) -> dict[str, dict[str, float]]:
+    models = [load_fringe(folder) for folder in folders]
+    net = mean_network([m.net for m in models], shares).to(place)
+    trainee = FringeTrainee(FringeRecipe(net=net.cfg), place)
+    val = load_store(data, "val", place)
+    with torch.no_grad():
+        figures = trainee.evaluate({"net": net}, cut_cells(val, trainee.cells, 0, place))
+    save_rival(out / SYSTEM, SYSTEM, net.cpu(), net.cfg, card_of(models, shares, figures))
+    return figures
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,6 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
     p.add_argument("--out", type=Path, required=True, help="folder for the network")
     p.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    p.add_argument("--fringe", action="store_true", help="fringe networks instead of MPPNs")
     return run_command(p, run, argv)
 
 
