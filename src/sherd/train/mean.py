@@ -89,18 +89,25 @@ def card_of(
     }
 
 
-def run(data: Path, out: Path, networks: list[str], device: str, fringe: bool = False) -> None:
+def run(
+    data: Path,
+    out: Path,
+    networks: list[str],
+    device: str,
+    fringe: bool = False,
+    pictures: int = 0,
+) -> None:
     """Average, evaluate on validation pictures, and write the network to ``out``."""
     check_out(out)
     folders, shares = zip(*map(parse_network, networks), strict=True)
     place = pick_device(device)
     if fringe:
-        print_figures(_mean_fringe(data, out, folders, shares, place))
+        print_figures(_mean_fringe(data, out, folders, shares, place, pictures))
         return
     models = [load_model(folder) for folder in folders]
     net = mean_network([m.net for m in models], shares).to(place)
     val = load_store(data, "val", place)
-    reports = evaluate(net, cut_cells(val, CELLS, 0, place), autocast(place))
+    reports = evaluate(net, cut_cells(val, CELLS, pictures, place), autocast(place))
     figures = {r.cell.name: r.figures for r in reports}
     card = card_of(models, shares, figures)
     save_model(out / "mppn", net.cpu(), calibrate(reports), card)
@@ -108,14 +115,19 @@ def run(data: Path, out: Path, networks: list[str], device: str, fringe: bool = 
 
 
 def _mean_fringe(
-    data: Path, out: Path, folders: Sequence[Path], shares: Sequence[float], place: torch.device
+    data: Path,
+    out: Path,
+    folders: Sequence[Path],
+    shares: Sequence[float],
+    place: torch.device,
+    pictures: int,
 ) -> dict[str, dict[str, float]]:
     models = [load_fringe(folder) for folder in folders]
     net = mean_network([m.net for m in models], shares).to(place)
     trainee = FringeTrainee(FringeRecipe(net=net.cfg), place)
     val = load_store(data, "val", place)
     with torch.no_grad():
-        figures = trainee.evaluate({"net": net}, cut_cells(val, trainee.cells, 0, place))
+        figures = trainee.evaluate({"net": net}, cut_cells(val, trainee.cells, pictures, place))
     save_rival(out / SYSTEM, SYSTEM, net.cpu(), net.cfg, card_of(models, shares, figures))
     return figures
 
@@ -127,6 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--data", type=Path, required=True, help="folder with photos/ and art5/")
     p.add_argument("--out", type=Path, required=True, help="folder for the network")
     p.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    p.add_argument("--pictures", type=int, default=0, help="to evaluate on, of a cell (0 = all)")
     p.add_argument("--fringe", action="store_true", help="fringe networks instead of MPPNs")
     return run_command(p, run, argv)
 
