@@ -41,6 +41,7 @@ def test_the_card_of_weights_does_not_count(tmp_path: Path) -> None:
 
 def test_systems_read_no_weights_but_those_they_name(monkeypatch: pytest.MonkeyPatch) -> None:
     from sherd import Geometry, cut, make_solver
+    from sherd.perception.fringe import shipped_fringe
     from sherd.perception.full import shipped_judges
     from sherd.perception.mppn.decoder import shipped_decoder
     from sherd.perception.mppn.weights import shipped_model
@@ -48,7 +49,8 @@ def test_systems_read_no_weights_but_those_they_name(monkeypatch: pytest.MonkeyP
     from sherd.solvers.erl_mpp import shipped_agent
     from sherd.solvers.registry import solver_class
 
-    for cached in (shipped_model, shipped_decoder, shipped_judges, shipped_agent):
+    caches = (shipped_model, shipped_decoder, shipped_judges, shipped_agent, shipped_fringe)
+    for cached in caches:
         cached.cache_clear()
     read: list[str] = []
     original = Path.read_bytes
@@ -62,4 +64,8 @@ def test_systems_read_no_weights_but_those_they_name(monkeypatch: pytest.MonkeyP
     puzzle = cut(data.coffee(), Geometry((3, 3), (24, 24), 2)).puzzle
     make_solver("erl-mpp").solve(puzzle, stop=MaxRounds(1))
     assert {"mppn", "agent"} <= set(read) <= set(solver_class("erl-mpp").weights)
-    assert set(solver_class("sherd").weights) == set(solver_class("erl-mpp").weights) - {"agent"}
+    read.clear()
+    for cached in caches:
+        cached.cache_clear()
+    make_solver("sherd").solve(puzzle, stop=MaxRounds(1))
+    assert {"mppn", "fringe"} <= set(read) <= set(solver_class("sherd").weights)
