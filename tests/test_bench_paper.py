@@ -215,8 +215,13 @@ def test_the_plan_of_a_quick_run(pictures: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_many_pieces_are_shuffled_once(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """… unless there are so few puzzles that single boards decide."""
     monkeypatch.setattr(plan, "MANY", 60)
-    cells = plan.plan(Request(systems=("greedy",), seeds=(3, 4)), pictures)
+    asked = Request(systems=("greedy",), seeds=(3, 4))
+    every = {t.seed for c in plan.plan(asked, pictures) for t in c.tasks if c.place.n > 60}
+    assert every == {3, 4}
+    monkeypatch.setattr(plan, "FEW", 1)
+    cells = plan.plan(asked, pictures)
     shuffles = {c.place.n: {t.seed for t in c.tasks} for c in cells if c.tasks}
     assert {n: seeds for n, seeds in shuffles.items() if n < 60} == {25: {3, 4}, 6: {3, 4}}
     assert {n: seeds for n, seeds in shuffles.items() if n > 60} == {70: {3}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,8 +113,38 @@ def test_clusters_return_to_their_places(monkeypatch: pytest.MonkeyPatch) -> Non
     flat = np.ascontiguousarray(board).ravel()
     found, _ = Patches(problem).run(flat.copy(), np.random.default_rng(0), never)
     assert np.array_equal(found, np.arange(problem.cells))
-    found, _ = Patches(problem, PatchParams(moves=1)).run(flat, np.random.default_rng(0), never)
+    found, _ = Patches(problem, PatchParams(moves=1, reach=0)).run(
+        flat, np.random.default_rng(0), never
+    )
     assert not np.array_equal(found, np.arange(problem.cells))
+
+
+@pytest.mark.parametrize(("by", "axis"), [(1, 0), (-1, 1), (2, 1)])
+def test_a_board_that_lies_out_of_place_is_shifted(by: int, axis: int) -> None:
+    """All of it has moved, and what left it lies at the other rim: nothing by itself is wrong."""
+    problem = planted()
+    true = np.arange(problem.cells, dtype=np.int32)
+    moved = np.roll(true.reshape(GRID), by, axis).ravel()
+    for reach, right in ((0, False), (abs(by) - 1, False), (2, True)):
+        search = Patches(problem, PatchParams(patience=2, moves=2000, probe=500, reach=reach))
+        search._carry = lambda *_: 0.0  # type: ignore[method-assign]
+        found, score = search.run(moved.copy(), np.random.default_rng(0), never)
+        assert np.array_equal(found, true) == right
+        assert score >= full_score(problem.world, moved)
+
+
+def test_what_holds_a_board_is_not_shifted_over_its_rim() -> None:
+    """A solid board has no shift, and neither has one in which a piece is pinned."""
+    problem = planted()
+    rng = np.random.default_rng(0)
+    true = np.arange(problem.cells, dtype=np.int32)
+    moved = np.roll(true.reshape(GRID), 1, 1).ravel()
+    with ThreadPoolExecutor(1) as pool:
+        search = Patches(problem, PatchParams(moves=10, probe=10))
+        assert search._shifted(true, rng, pool) is None
+        assert search._shifted(moved, rng, pool) is not None
+        pinned = make_problem(EVIDENCE, blank_puzzle(108, GRID, pins={int(moved[5]): (0, 5)}))
+        assert Patches(pinned)._shifted(moved, rng, pool) is None
 
 
 def test_what_is_solid() -> None:
@@ -244,6 +276,8 @@ def test_large_boards_of_a_solver_are_mended(monkeypatch: pytest.MonkeyPatch) ->
         {"lanes": 0},
         {"patience": 0},
         {"moves": 0},
+        {"probe": 0},
+        {"reach": -1},
         {"worth": -1.0},
         {"solid": -1.0},
         {"cold": 0.0},

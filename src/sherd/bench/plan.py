@@ -44,7 +44,9 @@ LARGE_MOST = {"ga": 500}
 for 540 pieces, a minute and more for 805."""
 LARGE_GAPS = (0, 1, 2)
 MANY = 150
-"""More pieces than this: the first shuffle only, to keep the run within hours."""
+"""More pieces than this: the first shuffle only, to keep the run within hours …"""
+FEW = 10
+"""… but all of them where there are fewer puzzles than this: there single boards decide."""
 ART = ("jpleg5", "art5")
 """What the tables of JPLEG-5 can be measured on."""
 QUICK = 5
@@ -233,8 +235,10 @@ def plan(request: Request, data: Path | None = None) -> list[PlannedCell]:
             labels.append(place.label())
             if request.cells and not any(fnmatchcase(labels[-1], p) for p in request.cells):
                 continue
-            shuffles = seeds if place.n <= MANY else seeds[:1]
+            items = place.items(root)
+            once = place.n > MANY and len(items) >= FEW
             items = place.items(root, request.limit or (QUICK if request.quick else None))
+            shuffles = seeds[:1] if once else seeds
             for system in systems:
                 why = table.cannot(system, place)
                 tasks = [task for s in shuffles for task in make_tasks(items, [system], seed=s)]

@@ -5,11 +5,14 @@ the rest: plain patches, and clusters that are right in themselves, in each othe
 there by a strong link or two. Births of whole boards are too dear for it, and swaps and blocks that
 must gain do not get through. So all that is not of the solid part is opened, and becomes a small
 puzzle, with the pieces around it pinned, which is melted and cooled (`kernels.anneal`). When that
-brings nothing, small blocks that lie in each other's places are sought (`kernels.blocks`).
+brings nothing, small blocks that lie in each other's places are sought (`kernels.blocks`). When
+that brings nothing either, the solid part itself may be a line or two out of place, with plain
+pieces at the rims to make up for it: then all of the board is shifted, and melted anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -24,6 +27,13 @@ from .kernels.blocks import carry_blocks
 from .kernels.moves import full_score
 from .kernels.world import World
 from .problem import LISTS, Problem, candidates, cell_table
+
+Heard = Callable[[np.ndarray, float], bool]
+"""A flat board and its score → stop?"""
+FEW = 4
+"""Shifts that are looked at twice."""
+LOOSE = 0.5
+"""Share of the cells that a shift carries over a rim that may be solid."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +59,17 @@ class PatchParams:
     """… and this one, at which all links break …"""
     cold: float = 3.0
     """… and ends with this one, at which good ones hold."""
+    reach: int = 2
+    """Lines by which all of the board is shifted at most, in the end."""
+    probe: int = 10_000
+    """Moves for every open cell by which shifts are compared first; the best few by more."""
 
     def __post_init__(self) -> None:
-        if min(self.cells, 2 * self.patience, 2 * self.lanes, 2 * self.moves) < 2:
-            raise SherdError("patches: cells ≥ 2, patience ≥ 1, lanes ≥ 1 and moves ≥ 1 are needed")
+        least = min(self.patience, self.lanes, self.moves, self.probe)
+        if self.cells < 2 or least < 1 or self.reach < 0:
+            raise SherdError(
+                "patches: cells ≥ 2, patience, lanes, moves and probe ≥ 1 and reach ≥ 0 are needed"
+            )
         if not 0 < self.cold <= self.mild <= self.hot:
             raise SherdError("patches: 0 < cold ≤ mild ≤ hot is needed")
         if min(self.worth, self.solid) < 0:
@@ -82,45 +99,106 @@ class Patches:
         ``progress`` hears of every round, the rounds being counted from ``first``.
         """
         w, q = self.problem.world, self.params
-        board, score = board.copy(), float(full_score(w, board))
-        number, since = first, 0
-        with ThreadPoolExecutor(min(self.threads, q.lanes)) as pool:
-            while not w.bound:
-                gain = self._mend(board, rng, pool) if since < q.patience else 0.0
-                if since >= q.patience and not (gain := self._carry(board, rng)):
+        best, top = board.copy(), float(full_score(w, board))
+        number, stopped = first, False
+
+        def heard(board: np.ndarray, score: float) -> bool:
+            nonlocal best, top, number, stopped
+            if score > top:
+                best, top = board.copy(), score
+            stopped = progress(self.problem.to_board(best), top, number)
+            number += 1
+            return stopped
+
+        if w.bound:
+            return best, top
+        with ThreadPoolExecutor(min(self.threads, 2 * q.lanes)) as pool:
+            self._melt(board.copy(), rng, pool, heard)
+            while not stopped and (tried := self._shifted(best, rng, pool)) is not None:
+                before = top
+                self._melt(tried, rng, pool, heard)
+                if top <= before + q.worth * abs(before):
                     break
-                since = 0 if gain > q.worth * abs(score) else since + 1
-                score += gain
-                if progress(self.problem.to_board(board), score, number):
-                    break
-                number += 1
-        return board, float(full_score(w, board))
+        return best, float(full_score(w, best))
+
+    def _melt(
+        self, board: np.ndarray, rng: np.random.Generator, pool: ThreadPoolExecutor, heard: Heard
+    ) -> None:
+        """Mend ``board``, in place, until nothing comes of it."""
+        q = self.params
+        score, since = float(full_score(self.problem.world, board)), 0
+        while True:
+            gain = self._mend(board, rng, pool) if since < q.patience else 0.0
+            if since >= q.patience and not (gain := self._carry(board, rng)):
+                return
+            since = 0 if gain > q.worth * abs(score) else since + 1
+            score += gain
+            if heard(board, score):
+                return
 
     def _mend(self, board: np.ndarray, rng: np.random.Generator, pool: ThreadPoolExecutor) -> float:
         """Search what is not solid of ``board``, in place; the gain."""
         q = self.params
-        opened = [cells for _ in range(q.lanes) if (cells := self._open(board, rng)).any()]
-        if not opened:
-            return 0.0
-        parts = [cut_out(self.problem, board, cells) for cells in opened]
-        seeds = rng.integers(2**63, size=len(parts), dtype=np.uint64)
-        heats = rng.uniform(q.mild, q.hot, size=len(parts))
-        found = list(pool.map(self._anneal, parts, heats, seeds))
-        best = max(range(len(parts)), key=lambda k: found[k][1])
-        lying, gain = found[best]
-        if gain > 0:
-            inside = parts[best].cells >= 0
-            pieces = np.append(parts[best].pieces, EMPTY)
-            board[parts[best].cells[inside]] = pieces[lying[inside]]
-        return gain
+        found = self._annealed([board] * q.lanes, q.moves, rng, pool)
+        best = max(range(q.lanes), key=lambda k: found[k][1])
+        board[:] = found[best][0]
+        return found[best][1]
 
-    def _anneal(self, part: Part, hot: float, seed: np.uint64) -> tuple[np.ndarray, float]:
-        """A better flat board of ``part``, if there is, and what it gains."""
-        w, q = part.problem.world, self.params
-        lying = part.home.copy()
-        moves = q.moves * int((~w.fixed).sum())
-        score = anneal(w, lying, moves, hot, q.cold, np.array([seed], dtype=np.uint64))
-        return lying, float(score - full_score(w, part.home))
+    def _annealed(
+        self,
+        boards: list[np.ndarray],
+        moves: int,
+        rng: np.random.Generator,
+        pool: ThreadPoolExecutor,
+    ) -> list[tuple[np.ndarray, float]]:
+        """What is not solid of each flat board annealed, with so many ``moves`` for every open
+        cell: a new board, and what it gains."""
+        q = self.params
+        opened = [self._open(board, rng) for board in boards]
+        heats = rng.uniform(q.mild, q.hot, size=len(boards))
+        seeds = rng.integers(2**63, size=len(boards), dtype=np.uint64)
+
+        def one(
+            board: np.ndarray, cells: np.ndarray, hot: float, seed: np.uint64
+        ) -> tuple[np.ndarray, float]:
+            if not cells.any():
+                return board, 0.0
+            part = cut_out(self.problem, board, cells)
+            w, lying = part.problem.world, part.home.copy()
+            state = np.array([seed], dtype=np.uint64)
+            score = anneal(w, lying, moves * int((~w.fixed).sum()), hot, q.cold, state)
+            inside = part.cells >= 0
+            out = board.copy()
+            out[part.cells[inside]] = np.append(part.pieces, EMPTY)[lying[inside]]
+            return out, float(score - full_score(w, part.home))
+
+        return list(pool.map(one, boards, opened, heats, seeds))
+
+    def _shifted(
+        self, board: np.ndarray, rng: np.random.Generator, pool: ThreadPoolExecutor
+    ) -> np.ndarray | None:
+        """``board`` shifted by a few lines, and annealed once or twice: the best of those that
+        carry little of its solid part over a rim; None if there are none."""
+        w, q = self.problem.world, self.params
+        if w.anchored:
+            return None
+        grid = board[: self.problem.cells].reshape(w.rows, w.cols)
+        solid = solid_part(w, board, q.solid).reshape(grid.shape)
+        rolled = []
+        for axis, size in enumerate(grid.shape):
+            for by in range(1, min(q.reach, size - 1) + 1):
+                for step, edge in ((by, -by), (-by, by)):
+                    over = np.split(solid, [edge], axis)[1 if step > 0 else 0]
+                    if over.mean() <= LOOSE:
+                        out = board.copy()
+                        out[: self.problem.cells] = np.roll(grid, step, axis).ravel()
+                        rolled.append(out)
+        if not rolled:
+            return None
+        for moves, most in ((q.probe, FEW), (q.moves, 1)):
+            rolled = [b for b, _ in self._annealed(rolled, moves, rng, pool)]
+            rolled = sorted(rolled, key=lambda b: -float(full_score(w, b)))[:most]
+        return rolled[0]
 
     def _open(self, board: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """``(C,)``: the cells that are not of the largest solid part."""
