@@ -34,7 +34,10 @@ def bench_paper(
         str | None, typer.Option(help="Names, by commas. [default: all of a table]")
     ] = None,
     seeds: Annotated[
-        str, typer.Option(help="Shuffles, by commas; the first beyond 150 pieces.")
+        str,
+        typer.Option(
+            help="Shuffles, by commas; the first alone for 10 puzzles and more of over 150 pieces."
+        ),
     ] = "0,1,2",
     limit: Annotated[
         int | None, typer.Option(help="First so many puzzles of a cell (of each kind).")
