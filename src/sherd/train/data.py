@@ -18,11 +18,14 @@ from torch import Tensor
 from ..data.cutting import Geometry
 from ..data.images import SUFFIXES, decode, rgb_of
 from ..errors import SherdError
+from .jpeg import BLOCK, jpeg
 
 KINDS = ("photos", "art5")
 SPLITS = ("train", "val")
 WINDOW_STRETCH = 1.15
 """How far a picture's aspect may be stretched to fit a grid."""
+JPEG_MOST = 98.0
+"""Best quality of a fragment's JPEG."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,15 @@ class Augment:
     noise_sigma: float = 0.02
     """Largest standard deviation of the noise, of 1."""
     blur: float = 0.15
+    jpeg: float = 0.0
+    """Share whose fragments were JPEGs, each by itself …"""
+    jpeg_least: float = 70.0
+    """… of this quality at least, and of 98 at most."""
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("jpeg", 0, 1), ("jpeg_least", 1, JPEG_MOST)):
+            if not low <= (value := getattr(self, name)) <= high:
+                raise SherdError(f"augment.{name}: {value}; expected {low} to {high:g}")
 
 
 @dataclass(frozen=True)
@@ -325,6 +337,27 @@ def cut_pieces(pictures: Tensor, geometry: Geometry, rng: np.random.Generator) -
     return cut_at(pictures, corners, geometry.fragment)
 
 
+def as_jpegs(pieces: Tensor, puzzles: int, cfg: Augment, rng: np.random.Generator) -> Tensor:
+    """``pieces (puzzles·n, 3, h, w)`` in 0..1, those of some puzzles as they come back from JPEGs.
+
+    Blocks begin anywhere in a piece. If they ran on from piece to piece, a network would learn to
+    lay them in line: that helps with pictures that were compressed before they were cut, and with
+    no fragments that there are.
+    """
+    n, (h, w) = len(pieces) // puzzles, pieces.shape[2:]
+    on = rng.random(puzzles) < cfg.jpeg
+    quality = rng.uniform(cfg.jpeg_least, JPEG_MOST, puzzles).astype(np.float32)
+    begin = rng.integers(BLOCK, size=(len(pieces), 1, 2))
+    if not on.any():
+        return pieces
+    at = np.flatnonzero(np.repeat(on, n))
+    some, start = upload(at, pieces.device), upload(begin[at], pieces.device)
+    wide = F.pad(pieces[some], (BLOCK,) * 4, mode="replicate")
+    wide = cut_at(wide, BLOCK - start, (h + BLOCK, w + BLOCK))
+    back = jpeg(wide, upload(np.repeat(quality, n)[at], pieces.device))
+    return pieces.index_copy(0, some, cut_at(back, start, (h, w)))
+
+
 def draw_pictures(
     store: Store,
     mix: Sequence[Entry],
@@ -368,5 +401,5 @@ def draw_batch(
 ) -> Batch:
     """Pieces of as many puzzles of one geometry as the budget allows (see `draw_pictures`)."""
     x, geometry, full = draw_pictures(store, mix, augment, budget, most, rng, noise)
-    pieces = cut_pieces(x, geometry, rng)
+    pieces = as_jpegs(cut_pieces(x, geometry, rng), len(x), augment, rng)
     return Batch(pieces, geometry, len(x), upload(full, x.device))

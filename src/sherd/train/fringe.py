@@ -23,7 +23,7 @@ from ..perception.mppn.network import FACING, guess_others
 from ..perception.mppn.seams import seam_logits
 from ..perception.mppn.weights import load_model
 from .close import both_ways
-from .data import Batch, Entry
+from .data import Augment, Batch, Entry
 from .evaluate import Cell, Puzzles, neighbours
 from .loop import adamw, autocast
 from .losses import Grid, hard_pairs, neighbour_loss, score_pairs
@@ -44,6 +44,7 @@ class FringeRecipe(RivalRecipe):
     net: FringeConfig = field(default_factory=FringeConfig)
     start: str = ""
     """Folder of a network to begin with, of the same sizes."""
+    augment: Augment = field(default_factory=lambda: Augment(jpeg=0.3))
     mix: tuple[Entry, ...] = MIX
     lr: float = 1.5e-3
     budget: float = 450.0
@@ -78,6 +79,7 @@ class FringeTrainee(Trainee[FringeRecipe]):
         Cell("photo-28px-gap1", "photos", (18, 26), 28, 1),
         Cell("photo-28px-gap2", "photos", (18, 26), 28, 2),
         Cell("photo-gap2", "photos", (7, 10), 64, 2),
+        Cell("photo-28px-gap1-jpeg", "photos", (18, 26), 28, 1, jpeg=85),
     )
 
     def __init__(self, recipe: FringeRecipe, device: torch.device) -> None:

@@ -32,7 +32,7 @@ class Recipe:
     """Everything that a run depends on beside its pictures."""
 
     net: NetConfig = field(default_factory=NetConfig)
-    augment: Augment = field(default_factory=Augment)
+    augment: Augment = field(default_factory=lambda: Augment(jpeg=0.3))
     mix: tuple[Entry, ...] = MIX
     seed: int = 0
     lr: float = 7e-4
