@@ -16,7 +16,7 @@ from sherd.fragments import work
 from sherd.puzzle import EMPTY, identity_board, score_board
 from sherd.search.nearby import readings, settle
 from sherd.search.problem import make_problem
-from sherd.search.stay import StayParams, choose
+from sherd.search.stay import StayParams, choose, likely
 from sherd.solvers import Callbacks, MaxRounds, Recorder
 from sherd.solvers.base import Found
 from sherd.solvers.evolve import search
@@ -179,6 +179,27 @@ def test_the_choice_is_cautious() -> None:
     assert choose(evidence, seen, [mild]) == 0
     with pytest.raises(SherdError, match="temperature"):
         StayParams(temperature=0.0)
+
+
+def test_rims_that_have_deceived_are_not_believed_again() -> None:
+    """All of the board lay a column off, because its rims said so. A pin says that they were
+    wrong; exchanging two pieces would honour it, too, and keep the rest of what they said."""
+    evidence, seen = misled(np.random.default_rng(0))
+    assert evidence.border is not None
+    evidence = replace(evidence, border=2.0 * evidence.border)
+    swapped = seen.copy()
+    swapped[0, 0], swapped[0, 1] = seen[0, 1], seen[0, 0]
+    boards = [swapped, TRUTH]
+    by_rims, by_pairs = (replace(evidence, border=r * evidence.border) for r in (1.0, 0.0))
+    assert by_rims.full_score(swapped) > by_rims.full_score(TRUTH) + 10
+    assert by_pairs.full_score(swapped) < by_pairs.full_score(TRUTH)
+    assert choose(evidence, seen, boards) == 1
+    assert choose(evidence, seen, boards, StayParams(doubt=1e-9)) == 0  # who never doubts them
+    # who has not seen what they spoke for above all has no reason to doubt them
+    assert likely(evidence, swapped, boards, StayParams())[0] > -0.1
+    for wrong in (0.0, 1.0):
+        with pytest.raises(SherdError, match="doubt is"):
+            StayParams(doubt=wrong)
 
 
 def test_solving_from_nothing_does_not_go_on(

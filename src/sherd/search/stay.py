@@ -8,10 +8,17 @@ their links, and is least likely to be a step back from what was seen::
     U(B) = Σ_T p(T) · (share of T's links that B has)
            − caution · Σ_T p(T) · [B has fewer of T's links than the board that was seen]
 
-    p(T) ∝ exp((pairs(T) + border · borders(T) + puzzlets · puzzlets(T)) / temperature) / wrong(T)
+    p(T) ∝ Σ_r p(r) · exp(e_r(T)) / Z_r / wrong(T)
+    e_r(T) = (pairs(T) + r · borders(T) + puzzlets · puzzlets(T)) / temperature
 
 ``wrong(T)`` counts the cells in which the board that was seen would be wrong if T were true: who
 answers with one of them, whichever it is, chose it with probability 1 / wrong(T).
+
+Evidence of rims errs as a whole: where a plain part of the picture looks like its rim, all pieces
+of a line say so, and the board lies a line off. So either rims tell the truth (r = 1) or they do
+not (r = 0, with probability ``doubt``), and the answer says which: ``Z_r`` sums over the boards and
+the one that was seen, which the answer has shown to be wrong. If rims spoke for that one above all
+others, they have deceived.
 """
 
 from __future__ import annotations
@@ -30,17 +37,21 @@ class StayParams:
     """Parameters of `choose`, chosen on held-out pictures (see docs/fragments.md)."""
 
     border: float = 0.3
-    """Weight of border evidence: it says where all of the board lies, and has just been wrong."""
+    """Weight of border evidence in searches for boards to choose from (`softened`)."""
+    doubt: float = 0.4
+    """Probability that rims deceive, before anything was answered."""
     puzzlets: float = 0.5
     """Weight of 2×2 evidence: much of it the pairs have said already."""
-    temperature: float = 3.0
+    temperature: float = 2.5
     """Nats of evidence that make a board e times as likely."""
-    caution: float = 2.0
+    caution: float = 1.0
     """What a step back costs, in shares of all links."""
 
     def __post_init__(self) -> None:
         if min(self.border, self.puzzlets, self.caution) < 0 or self.temperature <= 0:
             raise SherdError("stay: no weight may be negative, and temperature must be above 0")
+        if not 0 < self.doubt < 1:
+            raise SherdError(f"stay: doubt is {self.doubt}; expected more than 0 and less than 1")
 
 
 def choose(
@@ -51,22 +62,35 @@ def choose(
 ) -> int:
     """Which of ``boards`` to show to who has seen ``seen``: its index."""
     q = params or StayParams()
-    judge = softened(evidence, q)
     links = [_links(b, evidence.n) for b in boards]
     before = _links(seen, evidence.n)
     shared = np.array([[len(a & b) for b in links] for a in links], dtype=float)  # [B, T]
     had = np.array([len(before & b) for b in links], dtype=float)
-    value = np.array([judge.full_score(b) for b in boards]) / q.temperature
-    value -= np.log([max(1, int((b != seen).sum())) for b in boards])
-    p = np.exp(value - value.max())
-    p /= p.sum()
+    value = likely(evidence, seen, boards, q)
+    p = np.exp(value)
     share = shared / np.maximum(1.0, [len(b) for b in links])
     worth = share @ p - q.caution * ((shared < had) @ p)
     return int(np.lexsort((value, worth.round(9)))[-1])
 
 
+def likely(
+    evidence: Evidence, seen: np.ndarray, boards: list[np.ndarray], params: StayParams
+) -> np.ndarray:
+    """log p(T) of each of ``boards``, to who has seen ``seen`` and answered to it."""
+    from scipy.special import logsumexp
+
+    sums = []
+    for rims, chance in ((1.0, 1.0 - params.doubt), (0.0, params.doubt)):
+        judge = softened(evidence, replace(params, border=rims))
+        nats = np.array([judge.full_score(b) for b in [*boards, seen]]) / params.temperature
+        sums.append(np.log(chance) + nats[:-1] - logsumexp(nats))
+    value = logsumexp(sums, axis=0)
+    value -= np.log([max(1, int((b != seen).sum())) for b in boards])
+    return np.asarray(value - logsumexp(value))
+
+
 def softened(evidence: Evidence, params: StayParams | None = None) -> Evidence:
-    """The evidence weighed as in p(T): less of rims and of puzzlets, nothing of whole boards."""
+    """The evidence with less of rims and of puzzlets, and nothing of whole boards."""
     q = params or StayParams()
     return replace(
         evidence,
