@@ -7,7 +7,8 @@ grid of their own, ``gap`` pixels apart. Every piece is up to ``noise`` pixels l
 both directions, at either side, as if cropped by hand, and ``missing`` of them are lost.
 sherd.solve is given the images, in random order, and nothing else (with --know-gap also the gap).
 Neighbor is the share of true neighbour pairs that are neighbours in the answer, with a wrong grid
-too. Seconds are of the processor, one thread or not.
+too. Seconds are of the processor, one thread or not. With ``--jpeg 85`` every piece was a JPEG file
+of that quality, as scans often are: its blocks begin anew in each.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from sherd.data.images import Picture
 from sherd.data.sets import data_root, training_pictures
 from sherd.errors import SherdError
 from sherd.puzzle import EMPTY, pairs
+from sherd.train.evaluate import from_files
 
 PIECE = 64
 GRIDS = (
@@ -87,6 +89,8 @@ def make_case(
     if args.strangers:
         other, _ = fragments(pictures[(k + 1) % len(pictures)][1], rng, args.gap, args.noise)
         found += [other[p] for p in rng.permutation(len(other))[: args.strangers]]
+    if args.jpeg is not None:
+        found = [from_files(piece[None], args.jpeg)[0] for piece in found]
     return Case(found, truth.reshape(grid), args.strangers)
 
 
@@ -161,6 +165,13 @@ def counts(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
+def quality(text: str) -> int:
+    """``85``."""
+    if not text.isdecimal() or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r}; expected a whole number of 1 to 100")
+    return int(text)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -169,6 +180,7 @@ def main() -> None:
     parser.add_argument("--missing", type=counts, default="0,1,3", help="pieces lost, a table each")
     parser.add_argument("--noise", type=int, default=2, help="pixels that sizes are off at most")
     parser.add_argument("--strangers", type=int, default=0, help="pieces of another picture")
+    parser.add_argument("--jpeg", type=quality, help="pieces were JPEGs of this quality")
     parser.add_argument("--know-gap", action="store_true", help="say how wide the gap is")
     parser.add_argument("--limit", type=int, default=20, help="pictures of each kind")
     parser.add_argument("--seed", type=int, default=0)
@@ -176,11 +188,12 @@ def main() -> None:
     args = parser.parse_args()
     strange = "  strangers" if args.strangers else ""
     known = "gap given" if args.know_gap else "gap unknown"
+    lossy = "" if args.jpeg is None else f", JPEGs of quality {args.jpeg}"
     try:
         for missing in args.missing:
             print(
                 f"gap {args.gap} px, sizes ±{args.noise} px, {missing} missing, "
-                f"{args.strangers} strangers, grid unknown, {known}, seed {args.seed}"
+                f"{args.strangers} strangers, grid unknown, {known}, seed {args.seed}{lossy}"
             )
             print(f"kind        n  grid found  Neighbor  gap off     CPU s{strange}  left out")
             for row in rows(args, missing):

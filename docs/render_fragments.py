@@ -17,24 +17,50 @@ PAGE = ROOT / "docs" / "fragments.md"
 def fragments() -> str:
     """Grid, Neighbor, gap and strangers, a row per way of cutting."""
     out = [
-        "| gap | missing | strangers | seed | grid found | Neighbor | gap off by "
+        "| gap | missing | strangers | JPEG | seed | grid found | Neighbor | gap off by "
         "| strangers left out | others left out |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     text = (ROOT / "results" / "fragments.txt").read_text("utf-8")
     heads = re.findall(
-        r"^gap (\d+) px.*?, (\d+) missing, (\d+) strangers.*, seed (\d+)\n.*\n(?:.*\n)*?"
+        r"^gap (\d+) px.*?, (\d+) missing, (\d+) strangers.*, seed (\d+)"
+        r"(?:, JPEGs of quality (\d+))?\n.*\n(?:.*\n)*?"
         r"^both +\d+ +(.*)$",
         text,
         re.MULTILINE,
     )
-    for gap, missing, strangers, seed, figures in heads:
+    for gap, missing, strangers, seed, jpeg, figures in heads:
         grid, neighbor, off, _, *left = figures.split()
         strange = f"{float(left[0]):.0f} %" if int(strangers) else ""
         out.append(
-            f"| {gap} px | {missing} | {strangers} | {seed} | {float(grid):g} % | {neighbor} "
+            f"| {gap} px | {missing} | {strangers} | {jpeg} | {seed} | {float(grid):g} % | {neighbor} "
             f"| {off} px | {strange} | {left[-1]} |"
         )
+    return "\n".join(out)
+
+
+def blocks(text: str) -> list[str]:
+    """What each command printed."""
+    return re.split(r"^\$ .*\n", text, flags=re.MULTILINE)[1:]
+
+
+def first_pins() -> str:
+    """What the first pin is worth, whichever it is; a row per kind of puzzles."""
+    out = [
+        "| pictures | wrong puzzles | Neighbor before | after | all right | made Neighbor fall |",
+        "|---|---|---|---|---|---|",
+    ]
+    for block in blocks((ROOT / "results" / "pins.txt").read_text("utf-8")):
+        found = re.search(
+            r"^(.*), \d+ puzzles, (\d+) perception-limited.*\n"
+            r"mean over puzzles: Neighbor ([\d.]+) before a pin, ([\d.]+) after it; "
+            r"all right in ([\d.]+ %)\n"
+            r"first pins that made Neighbor fall: (\d+ of \d+), ([\d.]+ %)",
+            block,
+        )
+        if found:
+            what, wrong, before, after, right, fell, share = found.groups()
+            out.append(f"| {what} | {wrong} | {before} | {after} | {right} | {share} ({fell}) |")
     return "\n".join(out)
 
 
@@ -46,7 +72,9 @@ def pins() -> str:
         "|---|---|---|---|---|---|",
     ]
     text = (ROOT / "results" / "pins.txt").read_text("utf-8")
-    for block in re.split(r"^\$ .*\n", text, flags=re.MULTILINE)[1:]:
+    for block in blocks(text):
+        if "first pins" in block:
+            continue
         head = re.search(r"(\d+) perception-limited, seed (\d+): (.*)", block)
         most = re.search(r"median (\d+), mean ([\d.]+), most (\d+)", block)
         fell = re.search(r"fall: (\d+ of \d+)", block)
@@ -63,7 +91,8 @@ def pins() -> str:
 
 def page(text: str) -> str:
     """``text`` of the page with its tables up to date."""
-    for name, table in (("fragments", fragments()), ("pins", pins())):
+    tables = (("fragments", fragments()), ("pins", pins()), ("first pins", first_pins()))
+    for name, table in tables:
         marks = f"<!-- {name} -->", f"<!-- /{name} -->"
         before, rest = text.split(marks[0])
         _, after = rest.split(marks[1])

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BEST, OURS = "erl-mpp", "sherd"
 WHAT = {
     "jpleg5": "art", "kinds": "art", "mit": "photos in {} pieces", "ablation": "the ablation",
-    "large": "large puzzles",
+    "large": "large puzzles of {} pieces",
 }  # fmt: skip
 """What a table is called in a list."""
 FAR = 10
