@@ -33,8 +33,8 @@ def fragments() -> str:
         grid, neighbor, off, _, *left = figures.split()
         strange = f"{float(left[0]):.0f} %" if int(strangers) else ""
         out.append(
-            f"| {gap} px | {missing} | {strangers} | {jpeg} | {seed} | {float(grid):g} % | {neighbor} "
-            f"| {off} px | {strange} | {left[-1]} |"
+            f"| {gap} px | {missing} | {strangers} | {jpeg} | {seed} | {float(grid):g} % "
+            f"| {neighbor} | {off} px | {strange} | {left[-1]} |"
         )
     return "\n".join(out)
 
