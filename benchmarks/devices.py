@@ -18,8 +18,8 @@ from torch import Tensor
 from sherd.perception.mppn.network import MPPN
 from sherd.perception.mppn.seams import seam_logits
 from sherd.perception.mppn.weights import load_model
-from sherd.train.data import load_store
 from sherd.train.evaluate import CELLS, cut_cells
+from sherd.train.store import load_store
 
 
 def log_probabilities(net: MPPN, pieces: Tensor, gap: int) -> Tensor:

@@ -128,7 +128,7 @@ def pictures(data: Path, limit: int) -> dict[str, list[np.ndarray]]:
     """Validation pictures, ``(H, W, 3) uint8``, at most ``limit`` of a kind."""
     import torch
 
-    from sherd.train.data import load_store
+    from sherd.train.store import load_store
 
     store = load_store(data, "val", torch.device("cpu"), limit=limit, workers=2)
     return {k: [p.permute(1, 2, 0).numpy() for p in v] for k, v in store.images.items()}

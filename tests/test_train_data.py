@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from sherd.errors import SherdError
-from sherd.train.data import load_store
+from sherd.train.store import load_store
 
 CPU = torch.device("cpu")
 

@@ -12,9 +12,10 @@ from skimage import data
 
 from sherd.errors import SherdError
 from sherd.train import data as train_data
-from sherd.train.data import Augment, Entry, Store, as_jpegs, draw_batch
+from sherd.train.data import Augment, Entry, as_jpegs, draw_batch
 from sherd.train.evaluate import Cell, calibrate, cut_cells, evaluate_cell
 from sherd.train.jpeg import BLOCK, jpeg
+from sherd.train.store import Store
 
 CPU = torch.device("cpu")
 PICTURE = data.astronaut()[:203, :310]

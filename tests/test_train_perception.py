@@ -17,13 +17,14 @@ from sherd.data.cutting import Geometry, cut
 from sherd.errors import SherdError
 from sherd.perception.mppn.network import MPPN
 from sherd.perception.mppn.weights import load_model
-from sherd.train.data import Augment, Entry, cut_pieces, draw_batch, load_store
+from sherd.train.data import Augment, Entry, cut_pieces, draw_batch
 from sherd.train.evaluate import CELLS, auc, calibrate, cut_cells, evaluate
 from sherd.train.fleet import Fleet
 from sherd.train.loop import Clock, learning_rate, load_shards, save_shards
 from sherd.train.losses import Grid, _draw_halves, draw_puzzlets, neighbour_loss, score_pairs
 from sherd.train.perception import Trainer, main, train
 from sherd.train.perception_recipe import MIX, Recipe
+from sherd.train.store import load_store
 from test_mppn import TINY, tiny_net
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -37,9 +37,9 @@ from .agent_dqn import DqnLearner
 from .agent_ppo import Learner
 from .agent_recipe import AgentRecipe
 from .command import check_out, run_training_command, training_parser
-from .data import load_store
 from .loop import Clock, Metrics, Show, autocast, load_shards, pick_device, print_row, save_shards
 from .recipe import read_recipe
+from .store import load_store
 
 EVIDENCE = "evidence.safetensors"
 """File in --out that keeps what perception said."""

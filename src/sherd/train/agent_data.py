@@ -21,10 +21,10 @@ from ..errors import SherdError
 from ..perception.mppn.config import Calibration
 from ..perception.mppn.network import MPPN
 from ..perception.mppn.seams import seam_logits
-from .data import Store
 from .evaluate import CANDIDATES, Cell, cut_cells
 from .evaluate import Puzzles as CutPuzzles
 from .losses import score_pairs
+from .store import Store
 
 KIND = "sherd-agent-evidence"
 FLOOR = 1e-4

@@ -22,10 +22,11 @@ from ..errors import SherdError
 from ..perception.rivals.deepzzle import ELSEWHERE, Deepzzle, DeepzzleConfig
 from ..perception.rivals.offsets import OFFSETS
 from ..perception.rivals.pixels import resample
-from .data import Augment, Batch, Entry, Store, draw_batch
+from .data import Augment, Batch, Entry, draw_batch
 from .evaluate import Cell, Puzzles
 from .loop import adamw, autocast
 from .rivals import main
+from .store import Store
 from .trainee import RivalRecipe, Step, Trainee, descend
 
 MIX = (

@@ -18,8 +18,8 @@ from ..data.cutting import Erode, Geometry, cut
 from ..perception.mppn.config import PIVOT_GAP, Calibration
 from ..perception.mppn.network import MPPN
 from ..perception.mppn.seams import seam_logits
-from .data import Store
 from .losses import Grid, Pairs, draw_puzzlets, score_pairs, score_puzzlets
+from .store import Store
 
 TEMPERATURES = torch.exp(torch.linspace(math.log(0.4), math.log(6.0), 55))
 CANDIDATES = 16

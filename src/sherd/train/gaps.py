@@ -14,8 +14,9 @@ from ..data.cutting import Geometry, fit_image
 from ..perception.mppn.blend import Layout, bridges, lay_out, linear_fill
 from ..perception.mppn.decoder import Restorer
 from ..perception.mppn.network import MPPN
-from .data import Store, cut_at, draw_corners, upload
+from .data import cut_at, draw_corners, upload
 from .evaluate import Cell
+from .store import Store
 
 SMOOTH = 1e-3
 """Error, of 1, below which the loss is a parabola."""

@@ -27,11 +27,12 @@ from ..perception.rivals.inpaint_gan import (
 )
 from ..perception.rivals.inpaint_pairs import all_pairs
 from ..perception.rivals.pixels import resize, to_squares
-from .data import Store, cut_at, draw_pictures
+from .data import cut_at, draw_pictures
 from .evaluate import Puzzles
 from .gaps import Boards, cut_boards
 from .loop import adamw, autocast
 from .rivals import main
+from .store import Store
 from .trainee import RivalRecipe, Step, Trainee, descend, pair_figures
 
 

@@ -34,10 +34,10 @@ from ..perception.mppn.discriminator import (
 from ..perception.mppn.weights import load_model
 from ..perception.whole import recover_tiles
 from .boards import CORRUPTIONS, Grid, cheap_pairs, hard_swaps, pair_evidence, right_boards
-from .data import Store, load_store
 from .evaluate import auc
 from .gaps import CELLS, val_boards
 from .loop import pick_device, write_text
+from .store import Store, load_store
 
 TEMPERATURES = torch.exp(torch.linspace(math.log(0.1), math.log(20.0), 107))
 REPEATS = 4

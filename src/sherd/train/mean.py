@@ -26,10 +26,10 @@ from ..perception.fringe import SYSTEM, load_fringe
 from ..perception.mppn.weights import load_model, save_model
 from ..perception.rivals.weights import save_rival
 from .command import check_out, print_figures, run_command
-from .data import load_store
 from .evaluate import CELLS, calibrate, cut_cells, evaluate
 from .fringe import FringeRecipe, FringeTrainee
 from .loop import autocast, pick_device
+from .store import load_store
 
 KEPT = ("step", "minutes", "seed")
 """What the card tells of each network."""

@@ -19,7 +19,7 @@ from ..perception.mppn.network import MPPN
 from ..perception.mppn.seams import seam_logits
 from ..perception.mppn.weights import load_model, save_model
 from .command import add_schedule, check_out, run_training_command, training_parser
-from .data import Batch, Store, draw_batch, load_store, upload
+from .data import Batch, draw_batch, upload
 from .evaluate import CELLS, CellReport, Puzzles, calibrate, cut_cells, evaluate
 from .fleet import Fleet
 from .loop import (
@@ -49,6 +49,7 @@ from .losses import (
 )
 from .perception_recipe import Recipe
 from .recipe import read_recipe
+from .store import Store, load_store
 
 LOSSES = ("loss", "base", "fused", "puzzlet", "border")
 

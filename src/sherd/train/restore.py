@@ -31,7 +31,7 @@ from ..perception.mppn.weights import Model, load_model
 from ..perception.whole import recover_tiles
 from .boards import adversarial_loss, cheap_pairs, discriminator_loss
 from .command import add_schedule, check_out, run_training_command, training_parser
-from .data import Store, draw_pictures, load_store
+from .data import draw_pictures
 from .evaluate import Cell
 from .gaps import (
     CELLS,
@@ -62,6 +62,7 @@ from .loop import (
 )
 from .recipe import read_recipe
 from .restore_recipe import Recipe
+from .store import Store, load_store
 
 LOSSES = (
     "loss", "blend", "gap", "inside", "adversarial", "grad_norm",

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from ..errors import SherdError
 from ..perception.rivals.weights import file_stem, save_rival
 from .command import add_schedule, check_out, run_training_command, training_parser
-from .data import Store, load_store
 from .evaluate import Puzzles, cut_cells
 from .loop import (
     Average,
@@ -37,6 +36,7 @@ from .loop import (
     save_shards,
 )
 from .recipe import read_recipe
+from .store import Store, load_store
 from .trainee import R, RivalRecipe, Step, Trainee
 
 

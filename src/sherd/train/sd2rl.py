@@ -31,11 +31,12 @@ from .agent_data import CELLS as AGENT_CELLS
 from .agent_data import Group, both_ways, load_groups, save_groups
 from .agent_recipe import AgentRecipe
 from .command import add_schedule, check_out, run_training_command, training_parser
-from .data import Augment, Batch, Store, draw_batch, load_store
+from .data import Augment, Batch, draw_batch
 from .evaluate import TEMPERATURES, Puzzles, cut_cells, neighbours
 from .loop import Clock, Show, adamw, autocast, load_shards, pick_device, print_row
 from .losses import Grid
 from .recipe import read_recipe
+from .store import Store, load_store
 from .trainee import RivalRecipe, Step, Trainee, descend
 
 PARTS = ("both", "sdn", "dqn")

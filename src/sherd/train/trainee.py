@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import SherdError
-from .data import Augment, Entry, Store, draw_batch
+from .data import Augment, Entry, draw_batch
 from .evaluate import Cell, Puzzles, auc, neighbours
 from .loop import clip_gradients
 from .losses import Grid
+from .store import Store
 
 MIX = (
     # photographs as the MIT table cuts them, by missing pixels and by pixels off each side
