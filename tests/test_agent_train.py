@@ -377,7 +377,7 @@ def test_perception_of_training_pictures():
     from sherd.perception.mppn.weights import Model
     from sherd.perception.neural import perceive
     from sherd.train.agent_data import perceive_cut
-    from sherd.train.data import Store
+    from sherd.train.store import Store
     from sherd.train.evaluate import Cell, cut_cells
     from test_mppn import TINY
     from test_train_perception import picture
