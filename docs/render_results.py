@@ -21,6 +21,7 @@ from sherd.errors import SherdError
 
 ROOT = Path(__file__).resolve().parents[1]
 BEST, OURS = "erl-mpp", "sherd"
+LP = "lp (published)"
 WHAT = {
     "jpleg5": "art", "kinds": "art", "mit": "photos in {} pieces", "ablation": "the ablation",
     "large": "large puzzles of {} pieces",
@@ -202,13 +203,15 @@ class Book:
                 published = theirs(place, PUBLISHED) if name == "large" else None
                 for metric in metrics:
                     shown = {c["system"]: round(c[metric]["mean"], 1) for c in cells}
+                    text = {c["system"]: _with_spread(c[metric]) for c in cells}
                     if published is not None:
-                        shown["lp (published)"] = getattr(published, metric)
+                        shown[LP] = getattr(published, metric)
+                        text[LP] = f"{shown[LP]:.1f}"
                     total += 1
                     best = max(shown, key=shown.__getitem__)
                     if shown[best] > shown[OURS]:
                         what = f"{metric.capitalize()} at {place.n} pieces, {place.gap} px"
-                        behind.append(f"{what} ({shown[OURS]:.1f}; `{best}` {shown[best]:.1f})")
+                        behind.append(f"{what} ({text[OURS]}; `{best}` {text[best]})")
         but = f"; not in {', '.join(behind)}" if behind else ""
         return (
             f"`{OURS}` is first, or level with the first, in {total - len(behind)} of the {total} "
@@ -304,6 +307,11 @@ def _words(names: Iterable[str]) -> str:
 
 def _one(cell: Summary) -> str:
     return f"{cell['perfect']['mean']:.1f}"
+
+
+def _with_spread(figure: dict[str, float | None]) -> str:
+    spread = "" if figure["std"] is None else f" ± {figure['std']:.1f}"
+    return f"{figure['mean']:.1f}{spread}"
 
 
 def _three(cell: Summary) -> str:

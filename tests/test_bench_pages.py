@@ -117,6 +117,9 @@ def test_the_page_says_who_is_behind(site: Path) -> None:
     ahead = "in 30 of the 31 figures that the tables compare systems by; not in Perfect at 6 pieces"
     assert ahead in changed.first_says()
     assert "1 px (9.0; `evolve` 10.0)." in changed.first_says()
+    lost["perfect"]["std"] = 0.55
+    file.write_text("".join(json.dumps(s) + "\n" for s in lines))
+    assert "1 px (9.0 ± 0.6; `evolve` 10.0)." in book(site / "paper").first_says()
     assert (
         "neighbours: `greedy` -67.4 (7x10, 2 px), -40.4 (7x10, 4 px); `tabu`" in changed.shortfall()
     )
