@@ -377,8 +377,8 @@ def test_perception_of_training_pictures():
     from sherd.perception.mppn.weights import Model
     from sherd.perception.neural import perceive
     from sherd.train.agent_data import perceive_cut
-    from sherd.train.store import Store
     from sherd.train.evaluate import Cell, cut_cells
+    from sherd.train.store import Store
     from test_mppn import TINY
     from test_train_perception import picture
 
