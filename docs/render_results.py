@@ -15,16 +15,15 @@ from statistics import mean
 
 from sherd.bench.paper import PUBLISHED
 from sherd.bench.plan import KINDS, SYSTEMS, TABLES, Place
-from sherd.bench.report import RENDER, Sheet, theirs
+from sherd.bench.report import RENDER, Sheet, figure_text, theirs
 from sherd.bench.summary import Summary, read_summaries
 from sherd.errors import SherdError
 
 ROOT = Path(__file__).resolve().parents[1]
 BEST, OURS = "erl-mpp", "sherd"
-LP = "lp (published)"
 WHAT = {
     "jpleg5": "art", "kinds": "art", "mit": "photos in {} pieces", "ablation": "the ablation",
-    "large": "large puzzles of {} pieces",
+    "large": "{} pieces",
 }  # fmt: skip
 """What a table is called in a list."""
 FAR = 10
@@ -202,16 +201,16 @@ class Book:
                 cells = [c for s in sheet.systems if (c := sheet.cell(place, s))["cannot"] is None]
                 published = theirs(place, PUBLISHED) if name == "large" else None
                 for metric in metrics:
-                    shown = {c["system"]: round(c[metric]["mean"], 1) for c in cells}
-                    text = {c["system"]: _with_spread(c[metric]) for c in cells}
+                    figures = {c["system"]: (c[metric]["mean"], c[metric]["std"]) for c in cells}
                     if published is not None:
-                        shown[LP] = getattr(published, metric)
-                        text[LP] = f"{shown[LP]:.1f}"
+                        figures["lp (published)"] = (getattr(published, metric), None)
+                    shown = {name: round(figure[0], 1) for name, figure in figures.items()}
                     total += 1
                     best = max(shown, key=shown.__getitem__)
                     if shown[best] > shown[OURS]:
                         what = f"{metric.capitalize()} at {place.n} pieces, {place.gap} px"
-                        behind.append(f"{what} ({text[OURS]}; `{best}` {text[best]})")
+                        ours, theirs_ = figure_text(figures[OURS]), figure_text(figures[best])
+                        behind.append(f"{what} ({ours}; `{best}` {theirs_})")
         but = f"; not in {', '.join(behind)}" if behind else ""
         return (
             f"`{OURS}` is first, or level with the first, in {total - len(behind)} of the {total} "
@@ -307,11 +306,6 @@ def _words(names: Iterable[str]) -> str:
 
 def _one(cell: Summary) -> str:
     return f"{cell['perfect']['mean']:.1f}"
-
-
-def _with_spread(figure: dict[str, float | None]) -> str:
-    spread = "" if figure["std"] is None else f" ± {figure['std']:.1f}"
-    return f"{figure['mean']:.1f}{spread}"
 
 
 def _three(cell: Summary) -> str:

@@ -97,7 +97,7 @@ def test_pages_are_made_of_the_results(site: Path, monkeypatch: pytest.MonkeyPat
     assert "n/a¹" in page
     assert "1.7 / 42.9 / 68.4" in page
     assert "commits `abc`; seeds 0, 1, 2; X, 2 cores" in page
-    assert "(three shuffles: art, photos in 70 pieces, the ablation; one shuffle: large puz" in page
+    assert "(three shuffles: art, photos in 70 pieces, the ablation; one shuffle: 6 pieces" in page
     assert "| 2 photos, 7x10, 2 px off each side | 46.0 / 46.0 / 46.0 |" in readme
     assert "50.0 / 90.8 / 89.2" in readme
     assert call(render, monkeypatch, *words, "--check") == 0

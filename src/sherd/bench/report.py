@@ -133,7 +133,8 @@ def _paper(place: Place, system: str, metrics: Sequence[str]) -> list[Value]:
     return ["–"] if found is None else ["–" if v is None else (v, None) for v in values]
 
 
-def _text(value: Value, best: float | None, digits: int) -> str:
+def figure_text(value: Value, best: float | None = None, digits: int = 1) -> str:
+    """A figure with its spread, **bold** where it is the best."""
     if isinstance(value, str):
         return value
     figure = f"{value[0]:.{digits}f}"
@@ -155,7 +156,9 @@ def _table(
                 max((v[0] for r in peers if len(r) > j and isinstance(v := r[j], tuple)), default=0)
                 for j in range(depth)
             ]
-            shown = (_text(v, best[j] if c.bold else None, c.digits) for j, v in enumerate(row))
+            shown = (
+                figure_text(v, best[j] if c.bold else None, c.digits) for j, v in enumerate(row)
+            )
             body[k].append(" / ".join(shown))
     titles = [head, *(c.title for c in columns)]
     widths = [max(len(line[k]) for line in (titles, *body)) for k in range(len(titles))]
