@@ -16,6 +16,7 @@ from sherd.perception import neural
 from sherd.perception.evidence import Evidence
 from sherd.perception.fringe import (
     SYSTEM,
+    WIDE,
     Fringe,
     FringeConfig,
     add_fringe,
@@ -23,9 +24,9 @@ from sherd.perception.fringe import (
     shipped_fringe,
     standing,
 )
-from sherd.perception.mppn.config import CLOSE
+from sherd.perception.mppn.config import CLOSE, NEAR
 from sherd.perception.mppn.weights import shipped_model
-from sherd.perception.rivals.weights import save_rival
+from sherd.perception.rivals.weights import file_stem, save_rival
 from sherd.puzzle import Puzzle, pairs
 from sherd.solvers.erl_mpp import ErlMpp
 from sherd.solvers.sherd import Sherd
@@ -69,23 +70,48 @@ def tables(n: int = 6) -> tuple[np.ndarray, np.ndarray]:
     return known, steps
 
 
-@pytest.mark.parametrize("gap", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("gap", "grid", "piece"), [*((g, (8, 12), 28) for g in (0, 1, 2)), (4, (6, 9), 56)]
+)
 def test_evidence_of_a_photograph_is_better_with_it(
-    gap: int, monkeypatch: pytest.MonkeyPatch
+    gap: int, grid: tuple[int, int], piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    puzzle = photograph(gap)
+    puzzle = photograph(gap, grid, piece)
     model = shipped_model()
     with_it = neural.observe(puzzle, model, close=True, threads=1).pairs
-    monkeypatch.setattr(neural, "shipped_fringe", lambda: None)
+    monkeypatch.setattr(neural, "shipped_fringe", lambda _: None)
     without = neural.observe(puzzle, model, close=True, threads=1).pairs
     assert nats(with_it, puzzle) < 0.97 * nats(without, puzzle)
 
 
-@pytest.mark.parametrize("other", ["gap", "unknown gap", "holes", "network"])
+@pytest.mark.parametrize(
+    ("gap", "piece", "system"),
+    [(0, 28, SYSTEM), (CLOSE, 56, SYSTEM), (3, 56, WIDE), (NEAR, 56, WIDE)],
+)
+def test_which_network_looks(
+    gap: int, piece: int, system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def spy(net: Fringe, *args: object) -> np.ndarray:
+        asked.append(net)
+        return add_fringe(net, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(neural, "add_fringe", spy)
+    neural.observe(photograph(gap, (2, 3), piece), shipped_model(), close=True, threads=1)
+    found = shipped_fringe(system)
+    assert found is not None
+    assert len(asked) == 1
+    assert asked[0] is found.net
+
+
+@pytest.mark.parametrize("other", ["small and gap", "gap", "unknown gap", "holes", "network"])
 def test_where_it_has_no_say(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     puzzle, model = photograph(CLOSE, (2, 3)), shipped_model()
-    if other == "gap":
+    if other == "small and gap":
         puzzle = photograph(CLOSE + 1, (2, 3))
+    elif other == "gap":
+        puzzle = photograph(NEAR + 1, (2, 3), 56)
     elif other == "unknown gap":
         puzzle = replace(puzzle, gap=None)
     elif other == "holes":
@@ -117,10 +143,11 @@ def test_the_papers_agent_sees_without_it(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(asked) == 1
 
 
-def test_it_counts_as_what_sherd_reads() -> None:
-    assert SYSTEM in Sherd.weights
-    assert SYSTEM not in ErlMpp.weights
-    found = shipped_fringe()
+@pytest.mark.parametrize("system", [SYSTEM, WIDE])
+def test_it_counts_as_what_sherd_reads(system: str) -> None:
+    assert file_stem(system) in Sherd.weights
+    assert file_stem(system) not in ErlMpp.weights
+    found = shipped_fringe(system)
     assert found is not None
     assert found.net.cfg.mppn == shipped_model().sha256
 

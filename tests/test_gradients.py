@@ -17,7 +17,7 @@ from sherd.errors import SherdError
 from sherd.perception import gradients, neural
 from sherd.perception.evidence import from_logits
 from sherd.perception.gradients import RIDGE, gradient_distances, gradient_evidence
-from sherd.perception.mppn.config import CLOSE, SMALL, Calibration
+from sherd.perception.mppn.config import CLOSE, NEAR, SMALL, Calibration
 from sherd.perception.mppn.weights import DEFAULT, Model, shipped_model
 from sherd.puzzle import Puzzle, pairs
 from sherd.solvers.erl_mpp import ErlMpp
@@ -98,8 +98,8 @@ def test_an_unknown_gap_is_an_error() -> None:
 
 def test_gradients_join_where_the_gap_is_known_and_small() -> None:
     c = Calibration(pair=1.1, close=0.9, gradient=0.5)
-    assert c.close_up(CLOSE, 64) == pytest.approx((0.9, 0.5, False))
-    assert c.close_up(CLOSE + 1, 64) is None
+    assert c.close_up(NEAR, 64) == pytest.approx((0.9, 0.5, False))
+    assert c.close_up(NEAR + 1, 64) is None
     assert c.close_up(None, 64) is None
     assert Calibration().close_up(0, 64) is None
     tilted = replace(c, gradient_slope=-1.0, close_side=1.0)
@@ -148,7 +148,7 @@ def model() -> Model:
 def test_the_network_and_gradients_together(
     model: Model, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(neural, "shipped_fringe", lambda: None)
+    monkeypatch.setattr(neural, "shipped_fringe", lambda _: None)
     puzzle = photograph(2, (2, 3), piece)
     with torch.inference_mode():
         logits, _, _ = neural.look(puzzle, model, neural.CANDIDATES)

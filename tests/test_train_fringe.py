@@ -15,13 +15,21 @@ from rival_cases import write_data
 from sherd.data.cutting import Geometry, cut
 from sherd.errors import SherdError
 from sherd.perception import neural
-from sherd.perception.fringe import SYSTEM, Fringe, FringeConfig, load_fringe
+from sherd.perception.fringe import (
+    SYSTEM,
+    WIDE,
+    Fringe,
+    FringeConfig,
+    load_fringe,
+    shipped_fringe,
+)
 from sherd.perception.mppn.weights import shipped_model
-from sherd.perception.rivals.weights import save_rival
+from sherd.perception.rivals.weights import file_stem, save_rival
 from sherd.train import mean
 from sherd.train.data import Augment, Entry
-from sherd.train.evaluate import Cell
+from sherd.train.evaluate import Cell, Puzzles
 from sherd.train.fringe import FringeRecipe, FringeTrainee, main
+from sherd.train.fringe_wide import WideRecipe, WideTrainee
 from sherd.train.loop import Clock
 from sherd.train.losses import Grid, hard_pairs
 from sherd.train.rivals import Run, train
@@ -38,7 +46,8 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def _small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FringeTrainee, "cells", (Cell("photo", "photos", (3, 4), 24, 1),))
+    for trainee in (FringeTrainee, WideTrainee):
+        monkeypatch.setattr(trainee, "cells", (Cell("photo", "photos", (3, 4), 24, 1),))
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +104,54 @@ def test_beginning_with_a_network(data: Path, tmp_path: Path) -> None:
         )
 
 
+def test_the_one_for_wider_gaps_begins_with_the_one_for_narrow_ones() -> None:
+    begun, narrow = WideTrainee(WideRecipe(), CPU), shipped_fringe()
+    assert narrow is not None
+    for name, value in narrow.net.state_dict().items():
+        torch.testing.assert_close(begun.net.state_dict()[name], value)
+
+
+def test_half_precision_on_a_cpu_learns_nearly_the_same(data: Path, tmp_path: Path) -> None:
+    nets = []
+    for half in (False, True):
+        recipe = WideRecipe(
+            half=half, mix=RECIPE.mix, augment=RECIPE.augment, budget=6.0, most=12, limit=2,
+            val_images=1, workers=1, reserve_s=0.0,
+        )  # fmt: skip
+        clock = Clock(1.0, 60.0, total_steps=2, run_steps=2)
+        out = tmp_path / str(half)
+        run = train(WideTrainee, data, out, recipe, clock, device=CPU, show=lambda row: None)
+        nets.append(run.averaged()["net"].state_dict())
+        assert load_fringe(out, WIDE).card["step"] == 2
+    full, short = nets
+    assert any(not torch.equal(full[name], short[name]) for name in full)
+    for name, value in full.items():
+        torch.testing.assert_close(short[name], value, atol=2e-3, rtol=0.0)
+
+
+def test_pixels_taken_off_each_side_are_missing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainee = FringeTrainee(RECIPE, CPU)
+    told = []
+
+    def known(pieces: torch.Tensor, gap: int) -> tuple[torch.Tensor, torch.Tensor]:
+        told.append(gap)
+        return torch.zeros(2, 1, 6, 6), torch.zeros(2, 1, 6, 6)
+
+    monkeypatch.setattr(trainee, "known", known)
+    cell = Cell("side", "photos", (2, 3), 24, 2, "side")
+    pieces = torch.zeros(1, 6, 20, 20, 3, dtype=torch.uint8)
+    with torch.no_grad():
+        trainee.evaluate({"net": trainee.net}, [Puzzles(cell, pieces, Grid.of((2, 3), CPU))])
+    assert told == [4]
+
+
 @pytest.mark.parametrize(
     ("values", "says"),
     [
         ({"known": 0}, "known: 0"),
         ({"spread": 40}, "spread: 40"),
-        ({"mix": (Entry(1.0, (3, 3), (4, 4), (24,), (3,)),)}, "a gap of more than 2"),
-        ({"mix": (Entry(1.0, (3, 3), (4, 4), (24,), (2,), "side"),)}, "a gap of more than 2"),
+        ({"mix": (Entry(1.0, (3, 3), (4, 4), (24,), (9,)),)}, "a gap of more than 8"),
+        ({"mix": (Entry(1.0, (3, 3), (4, 4), (24,), (5,), "side"),)}, "a gap of more than 8"),
     ],
 )
 def test_recipes_that_make_no_sense(values: dict[str, object], says: str) -> None:
@@ -123,14 +173,16 @@ def test_hard_pairs_are_the_best_of_rows_and_columns_once() -> None:
             assert (b, scores[b, :, k].argmax().item(), k) in got
 
 
-def test_the_mean_of_two(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("system", [SYSTEM, WIDE])
+def test_the_mean_of_two(data: Path, tmp_path: Path, system: str) -> None:
     for k in (0, 1):
         torch.manual_seed(k)
         net = Fringe(SMALL)
-        save_rival(tmp_path / str(k) / SYSTEM, SYSTEM, net, net.cfg, {"step": k, "minutes": 1.0})
+        stem = tmp_path / str(k) / file_stem(system)
+        save_rival(stem, system, net, net.cfg, {"step": k, "minutes": 1.0})
     usual = ["--data", str(data), "--out", str(tmp_path / "mean"), "--device", "cpu", "--fringe"]
     assert mean.main([*usual, str(tmp_path / "0"), f"{tmp_path / '1'}=3"]) == 0
-    a, b, found = (load_fringe(tmp_path / name) for name in ("0", "1", "mean"))
+    a, b, found = (load_fringe(tmp_path / name, system) for name in ("0", "1", "mean"))
     for name, value in found.net.state_dict().items():
         want = 0.25 * a.net.state_dict()[name] + 0.75 * b.net.state_dict()[name]
         torch.testing.assert_close(value, want, rtol=2e-3, atol=1e-3)  # written as fp16

@@ -1,9 +1,10 @@
 """The fringe: what the outermost pixels of two facing sides say where little is missing.
 
-The pair heads of the MPPN read a seam in steps of four pixels. Where at most two pixels are missing
-there is more to be seen at full resolution: whether grain, noise and fine texture go on. `Fringe`
-is a small network for that. It compares pixels by their differences alone, in grey levels, and
-answers with a *residual* for what is known of a pair already. It looks from both sides at once.
+The pair heads of the MPPN read a seam in steps of four pixels. Where few pixels are missing there
+is more to be seen at full resolution: whether grain, noise and fine texture go on. `Fringe` is a
+small network for that; one looks where next to nothing is missing, another at wider gaps. It
+compares pixels by their differences alone, in grey levels, and answers with a *residual* for what
+is known of a pair already. It looks from both sides at once.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from torch import Tensor, nn
 
 from ..errors import SherdError
 from ..puzzle import Puzzle
+from .mppn.config import CLOSE
 from .mppn.heads import AlongBlock
 from .mppn.network import FACING, guess_others
-from .rivals.weights import FOLDER, Rival, load_rival
+from .rivals.weights import FOLDER, Rival, file_stem, load_rival
 
-SYSTEM = "fringe"
+SYSTEM, WIDE = "fringe", "fringe-wide"
+"""For at most `CLOSE` missing pixels, and for more."""
 TOLD = 4
 """What is told of a pair beside its pixels (see `standing`)."""
 STATS = 10
@@ -158,17 +161,22 @@ def standing(known: Tensor, gradients: Tensor, puzzle: Tensor, i: Tensor, j: Ten
     return torch.stack(parts, dim=1).clamp(-60.0, 60.0)
 
 
+def system_for(gap: float) -> str:
+    """Which of the two networks looks where ``gap`` pixels are missing."""
+    return SYSTEM if gap <= CLOSE else WIDE
+
+
 @cache
-def shipped_fringe() -> Rival[Fringe] | None:
+def shipped_fringe(system: str = SYSTEM) -> Rival[Fringe] | None:
     """The one that comes with sherd, read once; None if there is none."""
-    if not (FOLDER / f"{SYSTEM}.json").is_file():
+    if not (FOLDER / f"{file_stem(system)}.json").is_file():
         return None
-    return load_fringe()
+    return load_fringe(system=system)
 
 
-def load_fringe(path: str | Path | None = None) -> Rival[Fringe]:
+def load_fringe(path: str | Path | None = None, system: str = SYSTEM) -> Rival[Fringe]:
     """The network at ``path`` (a folder, a stem or either file), or the shipped one."""
-    return load_rival(SYSTEM, FringeConfig, Fringe, path)
+    return load_rival(system, FringeConfig, Fringe, path)
 
 
 def add_fringe(

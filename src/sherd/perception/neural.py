@@ -19,7 +19,7 @@ from ..errors import SherdError
 from ..puzzle import EMPTY, Puzzle
 from .classical import seam_logits
 from .evidence import Evidence, from_logits
-from .fringe import add_fringe, shipped_fringe
+from .fringe import add_fringe, shipped_fringe, system_for
 from .gradients import gradient_evidence
 from .mppn.config import MAX_PIECE, MIN_PIECE, SMALL
 from .mppn.network import PUZZLET_SEAMS, Base, Features
@@ -302,7 +302,7 @@ def observe(
     looks
         How many of `LOOKS` are taken: 1 as they are, 2 with a mirror image, 4 with all of them.
     close
-        Whether gradients across the seams and the fringe network have a say in the pair evidence,
+        Whether gradients across the seams and a fringe network have a say in the pair evidence,
         where the gap is known to be small enough.
     threads
         CPU threads.
@@ -327,7 +327,7 @@ def observe(
         gradients = gradient_evidence(puzzle, along=both.along)
         steps = np.stack([gradients.h, gradients.v])
         logits = logits / both.temperature + both.weight * steps
-        fringe = shipped_fringe()
+        fringe = shipped_fringe(system_for(puzzle.gap or 0.0))
         if fringe is not None and fringe.net.cfg.mppn == model.sha256:
             with torch_threads(threads), torch.inference_mode():
                 keys = [_candidates(torch.from_numpy(t), candidates) for t in logits]

@@ -21,9 +21,9 @@ class Sherd(Evolve):
 
     name: ClassVar[str] = "sherd"
     summary: ClassVar[str] = "Evolutionary search on what the perception network sees."
-    weights: ClassVar[tuple[str, ...]] = (*NETWORKS, "fringe")
+    weights: ClassVar[tuple[str, ...]] = (*NETWORKS, "fringe", "fringe_wide")
     close: ClassVar[bool] = True
-    """Gradients and the fringe network have a say, where little is missing."""
+    """Gradients and the fringe networks have a say, where little is missing."""
 
     def __init__(self, model: Model | None = None, candidates: int = 40) -> None:
         self.model = model

@@ -39,8 +39,7 @@ CELLS = (
     Cutting(((7, 10),), (2, 4), "side"),
     Cutting(gaps=(0, 1, 2), pieces=28),
 )
-"""What the figures are fitted on; every gap of each counts the same. Some reach beyond `CLOSE`: the
-figures were fitted before that limit was drawn."""
+"""What the figures are fitted on; every gap of each counts the same."""
 SMALL_CELLS = (Cutting(gaps=(0, 1, 2), pieces=28),)
 """What those of small pieces are fitted on."""
 FLOOR = 1e-4

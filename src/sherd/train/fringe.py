@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..errors import SherdError
 from ..perception.fringe import SYSTEM, Fringe, FringeConfig, load_fringe, standing
 from ..perception.gradients import gradient_logits
-from ..perception.mppn.config import CLOSE
+from ..perception.mppn.config import NEAR
 from ..perception.mppn.network import FACING, guess_others
 from ..perception.mppn.seams import seam_logits
 from ..perception.mppn.weights import load_model
@@ -30,6 +30,7 @@ from .losses import Grid, hard_pairs, neighbour_loss, score_pairs
 from .rivals import main
 from .trainee import RivalRecipe, Step, Trainee, descend
 
+SHIPPED = "shipped"
 MIX = (
     Entry(0.60, (12, 20), (18, 30), (28,), (0, 1, 2), art=0.15),
     Entry(0.15, (8, 16), (12, 24), (24, 32, 36, 40, 48), (0, 1, 2), art=0.15),
@@ -43,7 +44,7 @@ class FringeRecipe(RivalRecipe):
 
     net: FringeConfig = field(default_factory=FringeConfig)
     start: str = ""
-    """Folder of a network to begin with, of the same sizes."""
+    """Folder of a network to begin with, of the same sizes; `SHIPPED`: the one for narrow gaps."""
     augment: Augment = field(default_factory=lambda: Augment(jpeg=0.3))
     mix: tuple[Entry, ...] = MIX
     lr: float = 1.5e-3
@@ -56,6 +57,8 @@ class FringeRecipe(RivalRecipe):
     spread: int = 4
     """Further candidates, of random rank among the next `reach`."""
     reach: int = 30
+    half: bool = False
+    """bf16 on a CPU as well, where the fringe network learns: a third of the time on newer ones."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,8 +68,8 @@ class FringeRecipe(RivalRecipe):
         if not 0 <= self.spread <= self.reach:
             raise SherdError(f"spread: {self.spread}; expected 0 to reach ({self.reach})")
         missing = [max(e.gap) * (1 + (e.erode == "side")) for e in self.mix]
-        if max(missing) > CLOSE:
-            raise SherdError(f"mix: a gap of more than {CLOSE} px; there the network has no say")
+        if max(missing) > NEAR:
+            raise SherdError(f"mix: a gap of more than {NEAR} px; there the network has no say")
 
 
 class FringeTrainee(Trainee[FringeRecipe]):
@@ -88,8 +91,9 @@ class FringeTrainee(Trainee[FringeRecipe]):
         self.mppn, self.calibration = model.net.to(device), model.calibration
         self.net = Fringe(recipe.net).to(device)
         if recipe.start:
-            self._begin_with(load_fringe(recipe.start).net)
+            self._begin_with(load_fringe(None if recipe.start == SHIPPED else recipe.start).net)
         self.optimiser = adamw([self.net], recipe.lr, recipe.weight_decay)
+        self._half = recipe.half and device.type == "cpu"
 
     def _begin_with(self, net: Fringe) -> None:
         if replace(net.cfg, mppn="") != replace(self.net.cfg, mppn=""):
@@ -155,7 +159,7 @@ class FringeTrainee(Trainee[FringeRecipe]):
         gap = batch.geometry.missing
         known, steps = self.known(pieces, gap)
         ranks = s.rng.choice(r.reach, r.spread, replace=False).tolist()
-        with autocast(self.device):
+        with torch.autocast("cpu", torch.bfloat16) if self._half else autocast(self.device):
             found = self.add(self.net, pieces, gap, known, steps, grid, ranks)
         loss = 0.5 * sum(neighbour_loss(both_ways(z), grid, d) for d, z in enumerate(found))
         before = 0.5 * sum(neighbour_loss(both_ways(z), grid, d) for d, z in enumerate(known))
@@ -172,7 +176,7 @@ class FringeTrainee(Trainee[FringeRecipe]):
 
     def _evaluate(self, net: Fringe, puzzles: Puzzles) -> dict[str, float]:
         """Nats of the true neighbour and how often it ranks first, before and with the network."""
-        gap = puzzles.cell.gap
+        gap = puzzles.cell.geometry.missing
         tables: dict[str, list[list[Tensor]]] = {"before_": [], "": []}
         for one in puzzles.pieces:
             pieces = one.permute(0, 3, 1, 2)[None].float() / 255.0

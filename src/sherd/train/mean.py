@@ -5,7 +5,7 @@
 Weights are averaged, each network by its share (1 unless ``=SHARE`` follows the folder). That works
 for networks that were trained further from the same one (`sherd train perception --start`), each
 with a seed of its own; networks that began elsewhere have no useful mean. With ``--fringe`` it is
-fringe networks (`sherd.train.fringe`) that are averaged.
+fringe networks that are averaged, all of `sherd.train.fringe` or all of `sherd.train.fringe_wide`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ import torch
 from torch import nn
 
 from ..errors import SherdError
-from ..perception.fringe import SYSTEM, load_fringe
+from ..perception.fringe import load_fringe
 from ..perception.mppn.weights import load_model, save_model
-from ..perception.rivals.weights import save_rival
+from ..perception.rivals.weights import file_stem, save_rival
 from .command import check_out, print_figures, run_command
 from .evaluate import CELLS, calibrate, cut_cells, evaluate
 from .fringe import FringeRecipe, FringeTrainee
+from .fringe_wide import WideTrainee
 from .loop import autocast, pick_device
 from .store import load_store
 
@@ -122,13 +123,16 @@ def _mean_fringe(
     place: torch.device,
     pictures: int,
 ) -> dict[str, dict[str, float]]:
-    models = [load_fringe(folder) for folder in folders]
+    wide = (folders[0] / f"{file_stem(WideTrainee.system)}.json").is_file()
+    kind = WideTrainee if wide else FringeTrainee
+    models = [load_fringe(folder, kind.system) for folder in folders]
     net = mean_network([m.net for m in models], shares).to(place)
-    trainee = FringeTrainee(FringeRecipe(net=net.cfg), place)
+    trainee = kind(FringeRecipe(net=net.cfg), place)
     val = load_store(data, "val", place)
     with torch.no_grad():
         figures = trainee.evaluate({"net": net}, cut_cells(val, trainee.cells, pictures, place))
-    save_rival(out / SYSTEM, SYSTEM, net.cpu(), net.cfg, card_of(models, shares, figures))
+    stem = out / file_stem(kind.system)
+    save_rival(stem, kind.system, net.cpu(), net.cfg, card_of(models, shares, figures))
     return figures
 
 

@@ -13,9 +13,10 @@ MIN_PIECE, MAX_PIECE = 24, 128
 """Sides in pixels of the fragments that the network is trained on; others are rescaled."""
 PIVOT_GAP, PIVOT_SIDE = 4.0, 64.0
 """Gap and side in pixels at which a calibration's figures hold as they stand."""
-CLOSE = 2
-"""Missing pixels up to which gradients are compared beside the pair heads; further away they make
-evidence sharper too, but boards no better (docs/lab-notes.md, entry 10)."""
+CLOSE, NEAR = 2, 8
+"""Missing pixels up to which single pixels are compared beside the pair heads, by gradients and by
+a fringe network: of `SMALL` pieces, and of larger ones. A fringe network of its own looks at what
+lies between the two."""
 SMALL = 48.0
 """Side in pixels below which a piece is small: its seams say little, and looking is cheap. Small
 pieces are looked at in more mirrors, and changes along their seams are compared as well."""
@@ -118,7 +119,7 @@ class Calibration(FromDict):
     close_slope: float = 0.0
     close_side: float = 0.0
     gradient: float = 0.0
-    """Weight of the gradients, up to `CLOSE` missing pixels; 0 = left out."""
+    """Weight of the gradients, up to `NEAR` missing pixels; 0 = left out."""
     gradient_slope: float = 0.0
     gradient_side: float = 0.0
     fine: float = 1.0
@@ -161,7 +162,7 @@ class Calibration(FromDict):
 
     def close_up(self, gap: float | None, side: float) -> CloseUp | None:
         """How pair heads and gradients share what they say; None: no gradients here."""
-        if gap is None or gap > CLOSE:
+        if gap is None or gap > (CLOSE if side < SMALL else NEAR):
             return None
         if self.fine_gradient and side < SMALL:
             return CloseUp(
