@@ -15,15 +15,19 @@ WEIGHTS = Path(sherd.__file__).parent / "weights"
 CARD = (WEIGHTS / "README.md").read_text("utf-8")
 NETS = ("mppn", "decoder", "discriminator")
 OTHERS = ("deepzzle", "inpaint_gan", "pdn_ga", "sdn", "sd2rl", "dqn", "agent")
-FRINGE = "fringe"
+FRINGES = ("fringe", "fringe_wide")
 ABOUT: dict[str, Any] = {
-    net: json.loads((WEIGHTS / f"{net}.json").read_text()) for net in (*NETS, FRINGE, *OTHERS)
+    net: json.loads((WEIGHTS / f"{net}.json").read_text()) for net in (*NETS, *FRINGES, *OTHERS)
 }
 CLOSE_CELLS = {
-    "photo-28px-gap0": "28 px, nothing missing",
-    "photo-28px-gap1": "28 px, 1 px missing",
-    "photo-28px-gap2": "28 px, 2 px missing",
-    "photo-gap2": "64 px, 2 px missing",
+    ("fringe", "photo-28px-gap0"): "28 px, nothing missing",
+    ("fringe", "photo-28px-gap1"): "28 px, 1 px missing",
+    ("fringe", "photo-28px-gap2"): "28 px, 2 px missing",
+    ("fringe", "photo-gap2"): "64 px, 2 px missing",
+    ("fringe_wide", "photo-gap4"): "64 px, 4 px missing",
+    ("fringe_wide", "photo-gap4-jpeg"): "64 px, 4 px missing, JPEGs",
+    ("fringe_wide", "photo-gap4-jitter"): "64 px, 4 px missing, displaced by 2 px",
+    ("fringe_wide", "photo-side4"): "64 px, 4 px off each side",
 }
 CELLS = {
     "photo-gap2": "7×10 of 64 px, 2 px missing",
@@ -59,22 +63,23 @@ def test_figures_of_perception(cell: str) -> None:
     assert row(CELLS[cell]) == [f"{v:.3f}" for v in ABOUT["mppn"]["card"]["val"][cell].values()]
 
 
-@pytest.mark.parametrize("cell", CLOSE_CELLS)
-def test_figures_of_the_fringe(cell: str) -> None:
-    figures = ABOUT[FRINGE]["card"]["val"][cell]
-    assert row(CLOSE_CELLS[cell]) == [
+@pytest.mark.parametrize(("net", "cell"), CLOSE_CELLS)
+def test_figures_of_the_fringe(net: str, cell: str) -> None:
+    figures = ABOUT[net]["card"]["val"][cell]
+    assert row(CLOSE_CELLS[net, cell]) == [
         f"{figures[k]:.3f}" for k in ("before_nats", "nats", "before_top1", "top1")
     ]
 
 
-def test_training_of_the_fringe() -> None:
-    card = ABOUT[FRINGE]["card"]
+@pytest.mark.parametrize("net", FRINGES)
+def test_training_of_the_fringe(net: str) -> None:
+    card = ABOUT[net]["card"]
     pictures = card["pictures"]
     assert f"{pictures['photos']} photographs and {pictures['art5']} of the pictures" in CARD
     for one in card["mean_of"]:
         assert f"{one['minutes']:.1f} minutes" in CARD
         assert str(one["step"]) in CARD
-    assert ABOUT[FRINGE]["net"]["mppn"] == ABOUT["mppn"]["sha256"]
+    assert ABOUT[net]["net"]["mppn"] == ABOUT["mppn"]["sha256"]
 
 
 @pytest.mark.parametrize("cell", BOARDS)
@@ -113,7 +118,7 @@ def test_length_of_the_others(net: str) -> None:
     assert row(f"`{net}`")[3] == f"{steps}, {card['minutes']:.1f} minutes"
 
 
-@pytest.mark.parametrize("net", [*NETS, FRINGE, *OTHERS])
+@pytest.mark.parametrize("net", [*NETS, *FRINGES, *OTHERS])
 def test_size_and_hash(net: str) -> None:
     from safetensors import safe_open
 
