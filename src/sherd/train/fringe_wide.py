@@ -3,7 +3,9 @@
     python -m sherd.train.fringe_wide --data DIR --out DIR --minutes M
 
 It begins with the one for narrow gaps, which knows most of what there is to know, and is learned in
-the same way; small enough for a CPU.
+the same way; small enough for a CPU. There memory grows with every step, because a kernel of every
+shape is kept, unless the environment says ``LRU_CACHE_CAPACITY=8``,
+``ONEDNN_PRIMITIVE_CACHE_CAPACITY=8`` and ``MALLOC_MMAP_THRESHOLD_=1000000``.
 """
 
 from __future__ import annotations
