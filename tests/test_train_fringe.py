@@ -150,8 +150,11 @@ def test_pixels_taken_off_each_side_are_missing_twice(monkeypatch: pytest.Monkey
     [
         ({"known": 0}, "known: 0"),
         ({"spread": 40}, "spread: 40"),
-        ({"mix": (Entry(1.0, (3, 3), (4, 4), (24,), (9,)),)}, "a gap of more than 8"),
-        ({"mix": (Entry(1.0, (3, 3), (4, 4), (24,), (5,), "side"),)}, "a gap of more than 8"),
+        ({"mix": (Entry(1.0, (3, 3), (4, 4), (24,), (3,)),)}, "24 px with a gap of more than 2"),
+        ({"mix": (Entry(1.0, (3, 3), (4, 4), (24,), (2,), "side"),)}, "a gap of more than 2"),
+        ({"mix": (Entry(1.0, (3, 3), (4, 4), (52,), (3,), "side"),)}, "a gap of more than 2"),
+        ({"mix": (Entry(1.0, (3, 3), (4, 4), (64,), (4, 9)),)}, "64 px with a gap of more than 8"),
+        ({"mix": (Entry(1.0, (3, 3), (4, 4), (64,), (5,), "side"),)}, "a gap of more than 8"),
     ],
 )
 def test_recipes_that_make_no_sense(values: dict[str, object], says: str) -> None:

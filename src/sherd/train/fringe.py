@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..errors import SherdError
 from ..perception.fringe import SYSTEM, Fringe, FringeConfig, load_fringe, standing
 from ..perception.gradients import gradient_logits
-from ..perception.mppn.config import NEAR
+from ..perception.mppn.config import CLOSE, NEAR, SMALL
 from ..perception.mppn.network import FACING, guess_others
 from ..perception.mppn.seams import seam_logits
 from ..perception.mppn.weights import load_model
@@ -58,7 +58,8 @@ class FringeRecipe(RivalRecipe):
     """Further candidates, of random rank among the next `reach`."""
     reach: int = 30
     half: bool = False
-    """bf16 on a CPU as well, where the fringe network learns: a third of the time on newer ones."""
+    """bf16 on a CPU as well, where the fringe network learns: a third of the time where the CPU has
+    instructions for it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,9 +68,15 @@ class FringeRecipe(RivalRecipe):
                 raise SherdError(f"{name}: {getattr(self, name)}; expected at least 1")
         if not 0 <= self.spread <= self.reach:
             raise SherdError(f"spread: {self.spread}; expected 0 to reach ({self.reach})")
-        missing = [max(e.gap) * (1 + (e.erode == "side")) for e in self.mix]
-        if max(missing) > NEAR:
-            raise SherdError(f"mix: a gap of more than {NEAR} px; there the network has no say")
+        for entry in self.mix:
+            sides, gap = 1 + (entry.erode == "side"), max(entry.gap)
+            small = min(entry.piece) - (sides - 1) * 2 * gap < SMALL
+            most = CLOSE if small else NEAR
+            if sides * gap > most:
+                raise SherdError(
+                    f"mix: pieces of {min(entry.piece)} px with a gap of more than {most} px, "
+                    "where the network has no say"
+                )
 
 
 class FringeTrainee(Trainee[FringeRecipe]):
