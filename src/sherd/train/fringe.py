@@ -31,6 +31,7 @@ from .rivals import main
 from .trainee import RivalRecipe, Step, Trainee, descend
 
 SHIPPED = "shipped"
+"""As a recipe's ``start``: the network for narrow gaps that comes with sherd."""
 MIX = (
     Entry(0.60, (12, 20), (18, 30), (28,), (0, 1, 2), art=0.15),
     Entry(0.15, (8, 16), (12, 24), (24, 32, 36, 40, 48), (0, 1, 2), art=0.15),
@@ -44,7 +45,7 @@ class FringeRecipe(RivalRecipe):
 
     net: FringeConfig = field(default_factory=FringeConfig)
     start: str = ""
-    """Folder of a network to begin with, of the same sizes; `SHIPPED`: the one for narrow gaps."""
+    """Folder of a network to begin with, of the same sizes, or `SHIPPED`."""
     augment: Augment = field(default_factory=lambda: Augment(jpeg=0.3))
     mix: tuple[Entry, ...] = MIX
     lr: float = 1.5e-3
@@ -69,10 +70,9 @@ class FringeRecipe(RivalRecipe):
         if not 0 <= self.spread <= self.reach:
             raise SherdError(f"spread: {self.spread}; expected 0 to reach ({self.reach})")
         for entry in self.mix:
-            sides, gap = 1 + (entry.erode == "side"), max(entry.gap)
-            small = min(entry.piece) - (sides - 1) * 2 * gap < SMALL
-            most = CLOSE if small else NEAR
-            if sides * gap > most:
+            taken = 2 * max(entry.gap) if entry.erode == "side" else 0
+            most = CLOSE if min(entry.piece) - taken < SMALL else NEAR
+            if (taken or max(entry.gap)) > most:
                 raise SherdError(
                     f"mix: pieces of {min(entry.piece)} px with a gap of more than {most} px, "
                     "where the network has no say"
